@@ -1,8 +1,8 @@
 """The in-tree plugins, one module or package each, under kube-scheduler's names.
 
-Belongs here: what kube-scheduler 1.36 ships, with its decisions, scores and messages, written over columns of nodes. A
-plugin imports `framework` and `api` like anybody's, never another plugin: what two of them share is in `framework`.
-`hooks` registers them by name, the way any distribution does; nothing imports them before a profile enables them.
+Belongs here: the plugins of kube-scheduler 1.36, with its decisions, scores and messages. A plugin imports only
+`framework` and `api`, as third-party plugins do. Code that two plugins share is in `framework`. `hooks` registers the
+plugins by name, as any distribution does; a plugin is imported when a profile enables it.
 
-Does not belong here: policies of our own. Those are distributions under `plugins/` at the top of the repository.
+Does not belong here: plugins that kube-scheduler does not have. They are distributions in the repository's `plugins/`.
 """

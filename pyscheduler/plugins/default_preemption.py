@@ -1,13 +1,13 @@
-"""DefaultPreemption: a pod that fits nowhere may have pods of lower priority evicted from one node.
+"""DefaultPreemption: if a pod fits nowhere, evict pods of lower priority from one node.
 
-The search, the choice and the evictions are the runtime's; here is what the plugin says of its own: how many candidates
-are enough, how its messages begin, and that a pod whose victims are still being told to go is not tried yet.
+`runtime.preemption` searches for victims, chooses the node and evicts. This module says how many candidates are enough
+and how messages begin, and it keeps a preemptor out of the queue until all of its victims have been evicted.
 
 With the gate WorkloadAwarePreemption, members of a PodGroup do not preempt one by one. The scheduler makes room for the
 whole group (`scheduler.group_preemption`), and no member is tried before the victims of the group are evicted.
 
-Differs from kube-scheduler: with the arg `protectQuorum`, off by default, a victim that takes a group of pods below its
-minimum counts as one that a disruption budget protects.
+Differs from kube-scheduler: with the arg `protectQuorum`, off by default, a victim whose eviction would take its pod
+group below the group's minimum counts as a victim that a disruption budget protects.
 Source: kube-scheduler 1.36, `plugins/defaultpreemption`.
 """
 

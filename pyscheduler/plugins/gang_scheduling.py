@@ -1,15 +1,19 @@
-"""GangScheduling: pods of a PodGroup with the policy `gang` start together, as many as its `minCount` says, or not.
+"""GangScheduling: a PodGroup with the policy `gang` starts only if `minCount` of its pods can start together.
 
-Members stand in line only when their PodGroup is there and has `minCount` pods. In the group cycle, which the scheduler
-runs for them, Permit lets a member pass when as many have found a node; when they are reserved in earnest, those that
-came before wait until the same is true of what is reserved and bound.
+Members enter the queue once their PodGroup exists and has `minCount` pods. Then the scheduler runs a group cycle. In
+its trial, Permit passes a member as soon as `minCount` members have found a node. When the scheduler then reserves the
+members for real, each waits at Permit until `minCount` members are reserved or bound.
 
-The pod that completes a gang enters activeQ before the members that were kept out, so it is tried first among members
-of its priority.
+The pod that completes a gang enters activeQ before the members that PreEnqueue had kept out. So it is tried first among
+the members of its priority.
 
-Differs from kube-scheduler: the members that were kept out enter activeQ once, when their gang is complete; there all
-gated pods are asked about each pod that comes. Members that succeeded count once the living ones of a gang that has
-started are fewer than the minimum; there the last pods of a Job with more completions than parallelism never start.
+Differs from kube-scheduler:
+
+* pyscheduler moves the members that were kept out to activeQ once, when their gang is complete; kube-scheduler runs
+  PreEnqueue for all gated pods whenever a pod is added.
+* pyscheduler counts succeeded members once a started gang has fewer living members than its minimum; kube-scheduler
+  does not, so the last pods of a Job with more completions than parallelism never start.
+
 Source: kube-scheduler 1.36, `plugins/gangscheduling`.
 """
 

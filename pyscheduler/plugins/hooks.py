@@ -1,6 +1,6 @@
-"""The in-tree plugins by name: the hook module of this distribution, like that of any other.
+"""The hook module of this distribution: it registers the in-tree plugins by name.
 
-Kept light: classes are named here and imported when a profile enables them.
+It imports nothing heavy: the class of a plugin is imported when a profile enables the plugin.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""ImageLocality: prefer nodes that have the pod's images already, the larger the better.
+"""ImageLocality: prefer nodes that already have the pod's images; larger images count more.
 
 An image counts with its size times the share of nodes that have it, so that one node with a rare image does not draw
-all pods to it. The sum is scaled between 23 MiB, below which it is not worth a preference, and 1,000 MiB per container.
+all pods to it. A sum of 23 MiB scores 0, one of 1,000 MiB per container scores 100.
 
-Differs from kube-scheduler, whose count of nodes with an image is as old as the last change of the node it is asked of.
+Differs from kube-scheduler: pyscheduler uses the current number of nodes that have an image; kube-scheduler uses the
+number from the time when the node, or a pod on it, last changed.
 Source: kube-scheduler 1.36, `imagelocality`; `SnapshotConcrete` in `framework/types.go`.
 """
 

@@ -1,8 +1,8 @@
-"""NodeAffinity: a pod demands, or prefers, nodes with certain labels, or nodes by name.
+"""NodeAffinity: a pod requires or prefers nodes with certain labels or names.
 
-Demands come from `spec.nodeSelector`, from the pod's required node affinity and from the profile's `addedAffinity`, all
-of which must hold. Where every term of the affinity names its nodes (`metadata.name`, as daemon set pods do), PreFilter
-narrows the cycle to those nodes, so that nothing is worked out for the others. Wishes are summed by weight.
+A node must match `spec.nodeSelector`, the pod's required node affinity and the profile's `addedAffinity`. If every term
+of the pod's required affinity names its nodes (`metadata.name`, as in pods of a DaemonSet), PreFilter narrows the cycle
+to these nodes. The score is the sum of the weights of the preferred terms that match.
 """
 
 from __future__ import annotations

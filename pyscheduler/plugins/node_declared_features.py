@@ -1,7 +1,7 @@
-"""NodeDeclaredFeatures: pods that need something of the kubelet go where the kubelet says it can do it.
+"""NodeDeclaredFeatures: a pod that needs features of the kubelet runs only on nodes that declare these features.
 
-Nodes list what they can do in `status.declaredFeatures`. What a pod needs is read off its spec, feature by feature;
-most pods need nothing, and the plugin skips them.
+A node lists its features in `status.declaredFeatures`. The features that a pod needs follow from its spec; most pods
+need none, and the plugin skips them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""NodePorts: a port of the host can be taken once per address."""
+"""NodePorts: on a node, a host port with its protocol and address can be used by one pod only."""
 
 from __future__ import annotations
 

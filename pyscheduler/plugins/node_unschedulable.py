@@ -1,4 +1,4 @@
-"""NodeUnschedulable: a cordoned node takes only pods that tolerate the taint which stands for cordoning."""
+"""NodeUnschedulable: a cordoned node takes only pods that tolerate the taint `node.kubernetes.io/unschedulable`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PrioritySort: pods of higher priority first, among equals the one that has been queued longest."""
+"""PrioritySort: pods of higher priority first; among equals, the pod that has been queued longest."""
 
 from __future__ import annotations
 

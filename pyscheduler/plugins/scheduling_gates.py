@@ -1,4 +1,4 @@
-"""SchedulingGates: a pod with scheduling gates waits until whoever put them there has removed them all."""
+"""SchedulingGates: a pod waits until all its `spec.schedulingGates` have been removed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""TaintToleration: taints keep pods away from nodes, unless a toleration of the pod answers them.
+"""TaintToleration: taints keep pods away from a node, except pods that tolerate these taints.
 
-Taints of effect NoSchedule and NoExecute forbid a node; each untolerated one of effect PreferNoSchedule makes it less
-welcome. Many nodes carry the same taints: each distinct set is judged once per pod and the verdict spread by its id.
+A taint with the effect NoSchedule or NoExecute rejects the node; each taint with the effect PreferNoSchedule lowers its
+score. Many nodes have the same taints, so the plugin judges each distinct set of taints once per pod.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """TopologyPlacementGenerator: all pods of a PodGroup run on nodes with one value of a label.
 
-The PodGroup names the label in `spec.schedulingConstraints.topology[0].key`. Each value of the label is a placement. If
-members have nodes already, only their value is one. Nodes without the label are in no placement.
+The PodGroup names the label in `spec.schedulingConstraints.topology[0].key`. Each value of the label is a placement; if
+members have nodes already, only the value of these nodes is one. Nodes without the label are in no placement.
 Source: kube-scheduler 1.36, `plugins/topologyaware`.
 """
 

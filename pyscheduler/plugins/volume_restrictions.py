@@ -1,8 +1,8 @@
 """VolumeRestrictions: disks and claims that only one pod may use.
 
-A disk that pods name themselves (Google, Amazon, iSCSI, Ceph) can be mounted once per node, or by any number of pods
-that only read. A claim of access mode ReadWriteOncePod can be used once in the whole cluster; since preempting its user
-frees it, that refuses nodes, not the pod. Claims must exist, so that their access modes can be read.
+A disk in a pod's spec (GCE, AWS, iSCSI, Ceph) can be mounted by one pod per node; a GCE, iSCSI or Ceph disk also by any
+number of pods that only read. A claim of access mode ReadWriteOncePod can be used by one pod in the cluster. If it is
+in use, the plugin rejects the nodes and not the pod, so that preemption can free it. A missing claim rejects the pod.
 Source: kube-scheduler 1.36, `volumerestrictions`.
 """
 

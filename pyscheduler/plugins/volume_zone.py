@@ -1,8 +1,8 @@
-"""VolumeZone: a pod goes to the zone and region of its volumes.
+"""VolumeZone: a pod runs in the zone and region of its volumes.
 
-Volumes say where they are by labels, the old ones or the new; a volume in several zones lists them in one label. A node
-without any such label is in no zone at all and takes every volume. Claims that wait for their first consumer have no
-volume yet, and so no zone. Node affinity of volumes is VolumeBinding's.
+The zone and region labels of a volume, beta or not, say where it is; one label can list several zones. A node without
+such labels takes every volume. Claims that wait for their first consumer have no volume and no zone yet. VolumeBinding
+checks the node affinity of volumes.
 Source: kube-scheduler 1.36, `volumezone`.
 """
 

@@ -1,6 +1,6 @@
-"""Devices for the pod's resource claims: which ones, on which node, and who may use them.
+"""DynamicResources: allocate devices to the ResourceClaims of pods, and reserve the claims for the pods.
 
-Belongs here: DynamicResources, the choice of devices per node, what is promised until the API server has it, and the
-writes that allocate and reserve. Does not belong here: making claims from templates and ending them, which the
-cluster's own controller does, and setting devices up, which is their drivers' part.
+Belongs here: the choice of devices for each node, the allocations that are not in the API server yet, and the writes.
+Does not belong here: creating claims from templates and deleting them (Kubernetes' controller), and preparing devices
+(their drivers).
 """

@@ -1,6 +1,6 @@
-"""The devices that claims have: whole devices, shares of devices, and how much of their capacity.
+"""The devices that claims hold: whole devices, shares of devices, and how much capacity these shares take.
 
-Each is counted as often as it was allocated, so that a release by one claim does not free what another claim has.
+Each device is counted as often as it is allocated, so that a release by one claim does not free what another has.
 Source: kube-scheduler 1.36, `dynamicresources/allocateddevices.go`.
 """
 

@@ -1,13 +1,22 @@
-"""The writes: an allocation and who may use it, before a pod is bound; taken back where it comes to nothing.
+"""Writes to ResourceClaims: the allocation, and the pod in `reservedFor`, before the pod is bound.
 
-A claim is written as it was read: a write that meets a newer version is refused by the API server, and tried again on
-that version. Where no answer came, nobody knows what was written; then the promise stands until the claim was read
-again, so that its devices are not given to somebody else meanwhile.
+If the pod is not bound after all, `take_back` removes it from `reservedFor`. `deallocate` takes the devices away.
 
-Differs from kube-scheduler: pods that share an allocation which one of them has written all use it, where there the
-others fail once and are tried again; an allocation from before 1.36 is not given a time, which the API server would
-refuse; reservations are taken back in the background, which a later attempt of the pod waits for; and devices are free
-there at once when a write fails, whatever has become of it.
+Each patch carries the resourceVersion that was read, so the API server refuses it if the claim has changed. Then `bind`
+and `take_back` read the claim again and retry, with five attempts in all; `deallocate` raises the conflict. If `bind`
+gets no answer, or a server error, the write may have happened. The devices then stay promised to the claim until the
+claim was read again, so that no other claim gets them.
+
+Differs from kube-scheduler:
+
+* If pods of a group share a claim that one of them has allocated, pyscheduler reserves it for all of them;
+  kube-scheduler fails the others once and retries them.
+* pyscheduler adds no `allocationTimestamp` to an allocation from before 1.36, because the API server would refuse that;
+  kube-scheduler tries to add one.
+* pyscheduler removes reservations in the background, and a later attempt of the pod waits for that; kube-scheduler
+  removes them before the pod is requeued.
+* pyscheduler keeps devices promised until it knows whether the write happened; kube-scheduler frees them at once.
+
 Source: kube-scheduler 1.36, `dynamicresources`.
 """
 

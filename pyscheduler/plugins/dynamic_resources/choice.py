@@ -1,4 +1,4 @@
-"""A pod's claims in one cycle: where those with devices can be used, and what the others would be given on each node.
+"""A pod's claims in one cycle: nodes that reach the devices of allocated claims, and devices per node for the others.
 
 Source: kube-scheduler 1.36, `dynamicresources`.
 """

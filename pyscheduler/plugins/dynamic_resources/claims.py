@@ -1,9 +1,9 @@
-"""The resource claims of a pod: find them, and check whether the pod may use them and has reserved them.
+"""The resource claims of a pod: find them, check whether the pod may use them, and whether they are reserved for it.
 
-A pod names a claim of its namespace, or a template from which a claim is made for it. The pod's status then names that
-claim, and the claim belongs to the pod only if the pod owns it.
-Differs from kube-scheduler: a claim that a pod names twice counts once. In kube-scheduler, devices are searched for it
-twice, and writing the second allocation fails.
+A pod names a claim of its namespace, or a template from which Kubernetes makes a claim for the pod. The pod's status
+names the claim that was made, which counts only if the pod is its owner.
+Differs from kube-scheduler: a claim that a pod names twice counts once. kube-scheduler allocates it twice, and the
+second write fails.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/resourceclaim`.
 """
 

@@ -1,8 +1,7 @@
-"""Constraints on the attributes that the devices of a claim must have in common, or must not.
+"""Constraints of a claim: its devices must have equal values of an attribute, or all different values.
 
-Only whether two values are equal matters, so `lookup_attribute` answers with something that can be compared, and the
-constraints know nothing of what it stands for. An attribute that a device lacks keeps the device out; a list of values
-equals nothing, not even itself.
+Only equality matters, so `lookup_attribute` returns values that can be compared, whatever they mean. A device without
+the attribute is rejected. Lists of values cannot be compared, so only the first device may have one.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating`.
 """
 

@@ -1,4 +1,4 @@
-"""The number of devices of a class that each node reaches, and of those allocated; for scores by resources.
+"""Device counts for scores: how many devices of a class each node reaches, and how many of these are allocated.
 
 Source: kube-scheduler 1.36, `noderesources/resource_allocation.go`.
 """

@@ -1,4 +1,4 @@
-"""The device in an expression: the variable ``device``, its type, and the attributes that an expression asks for.
+"""The CEL variable ``device``: its type and value, and the attributes and capacities that an expression reads.
 
 Source: kube-scheduler 1.36, `k8s.io/dynamic-resource-allocation/cel`.
 """

@@ -1,4 +1,4 @@
-"""Errors of the allocator, besides that there is no way to satisfy the claims on a node."""
+"""Errors of the allocator. It is no error if a node lacks devices: then `Allocator.allocate` returns None."""
 
 from __future__ import annotations
 

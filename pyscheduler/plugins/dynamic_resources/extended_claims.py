@@ -1,12 +1,12 @@
-"""The claim for the extended resources of a pod that device classes stand for.
+"""The ResourceClaim for those extended resources of a pod that device classes provide.
 
-A pod names resources, no claim; where a node does not offer such a resource itself, the pod gets devices of the class
-there. What it asks for is then a claim of its own, which exists in memory only until the pod is about to be bound. The
-claim has one request for each container and resource; containers that run one after the other share devices.
+The pod requests resources and names no claim; on a node that does not offer such a resource itself, the pod gets
+devices of the class. The claim for these devices exists only in memory until the pod is about to be bound. It has one
+request for each container and resource; init containers that run one after the other share devices.
 
-Which resources a node offers differs, and so does the claim: `ExtendedClaim` makes each variant once.
-Differs from kube-scheduler: on a node that offers all resources itself no claim is made, also where the pod has claims
-of its own; there, an empty one is made, and the pod fails.
+Nodes offer different resources and so need different claims: `ExtendedClaim` makes each variant once.
+Differs from kube-scheduler: on a node that offers all resources itself, pyscheduler makes no claim; kube-scheduler
+makes an empty claim if the pod has claims of its own, and the pod fails.
 Source: kube-scheduler 1.36, `dynamicresources/extendeddynamicresources.go`.
 """
 

@@ -1,8 +1,8 @@
-"""The writes for a claim for extended resources: made before its pod is bound, named in the pod, deleted on failure.
+"""Writes of the claim for extended resources: created before the pod is bound, named in the pod, deleted on failure.
 
-Differs from kube-scheduler: devices of a claim that is to be deleted are given back first, which brings other pods back
-that wait for devices; there, deleting it brings nobody back, not even its pod, and neither waits for less than five
-minutes unless something else happens. The finalizer is part of the claim from its beginning.
+Differs from kube-scheduler: pyscheduler deallocates the claim of a failed attempt before it deletes the claim, which
+requeues pods that wait for devices; kube-scheduler only deletes it, which requeues no pod. pyscheduler creates the
+claim with its finalizer; kube-scheduler adds it later.
 Source: kube-scheduler 1.36, `dynamicresources/extendeddynamicresources.go`.
 """
 

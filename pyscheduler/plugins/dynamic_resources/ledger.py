@@ -1,9 +1,9 @@
-"""The allocations: of claims in the API server, of those just written, and of those still to be written.
+"""The allocations of all claims: those in the API server, those just written, and those still to be written.
 
-Reserve decides which devices a claim gets, PreBind writes it, and the watch tells of it later still; the pods scheduled
-in between must not be given the same devices. So an allocation is promised from Reserve on, until it was written or
-given back, and what the API server answered stands in for what the watch has not told yet. A claim counts once, with
-what is written about it before what is promised. One ledger serves all profiles.
+Reserve chooses the devices of a claim, PreBind writes the allocation, and the watch shows it later. Pods scheduled in
+between must not get the same devices. So from Reserve on, the ledger keeps the allocation as a promise until it is
+written or given up. Until the watch shows a write, the API server's answer counts. A claim counts once: its written
+allocation takes precedence over a promise. One ledger serves all profiles.
 Source: kube-scheduler 1.36, `dynamicresources/dra_manager.go` and `allocateddevices.go`.
 """
 

@@ -1,14 +1,14 @@
-"""Device selectors and searches that take longer than a cycle may: they run beside the scheduler, in short slices.
+"""Device selectors and searches that take too long for one cycle: they run in the background, in short slices.
 
 If a pod's selectors, or the search for its devices, do not end within a cycle, the pod waits. The rest runs here in
-slices of about a millisecond, and the event loop turns in between. Then the pod is retried and uses the results.
+slices of about a millisecond, between other tasks of the event loop. Then the pod is retried and uses the results.
 
-A pod gets `filterTimeout` of computing time; a pod that needs more fails with a message that says so. After each such
-failure the next pods of its namespace get half as much time, until a minute passes without another. A few pods are
-worked on at once, each of another namespace; namespaces that used the least time come first. So a tenant with endless
+A pod gets `filterTimeout` of computing time; a pod that needs more fails with a message that says so. Each such failure
+halves the time of the next pods of its namespace; each minute takes back one halving. A few pods of different
+namespaces are worked on at once, first those of the namespaces that used the least time. So a tenant with endless
 selectors uses a share of the processor for some seconds, and hardly any afterwards.
 
-Differs from kube-scheduler: there, a cycle lasts as long as its search, and `filterTimeout` is the time on each node.
+Differs from kube-scheduler, where a cycle lasts as long as its search, and `filterTimeout` limits the time per node.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""The offer of a node to the claims of a pod, reduced to the facts that matter to them.
+"""The devices of a node that may serve the claims of a pod, reduced to what matters for these claims.
 
-Whether a device may serve a request depends on the device and on what is allocated already; which devices go together
-depends on the equality of some attributes, on counters and on capacity. All that, and nothing else, makes the `Kind` of
-a device. Nodes that offer the same kinds in the same order have the same signature: whether and how the claims can be
-satisfied is computed once for all of them, and among devices of one kind the search skips the second if the first did
-not help.
+Whether a device may serve a request depends on the device and on the present allocations. Which devices go together
+depends on equal attributes, counters and capacity. The `Kind` of a device stands for all of that. Nodes that offer the
+same kinds in the same order have the same signature, and one search serves all of them. On one node, the search skips a
+device if another device of its kind did not help.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The time limits of the work on a pod's devices, and the pauses in which others have their turn.
+"""The time limits of the work on a pod's devices, and its pauses, in which other tasks can run.
 
-Selectors and the search for devices count steps. After each `QUANTUM` of them `Patience.pause` is called, which ends
-the work, or lets others run and returns.
+Selectors and the search for devices count steps. After each `QUANTUM` of steps they call `Patience.pause`. It raises an
+error to end the work, or returns; in background work, other tasks run before it returns.
 """
 
 from __future__ import annotations

@@ -1,13 +1,16 @@
-"""The plugin: what it does at each extension point. Source: kube-scheduler 1.36, `dynamicresources`.
+"""DynamicResources at each extension point. Source: kube-scheduler 1.36, `dynamicresources`.
 
-Differs from kube-scheduler: pods are also tried again when another one gives back devices that were promised to it and
-never written, of which no claim tells; there, they wait until some other event comes, or five minutes are over. Where
-devices were taken or given back between the choice of a node and Reserve (members of a group), they are chosen again
-there; a member of a group that shares what was promised to a claim goes only where that can be used.
+Differs from kube-scheduler:
 
-As in kube-scheduler, whose plugin follows no pods that preemption takes off a node, default preemption does not find
-the device of a victim (`PreemptionRules.keeps_bookings_of`). `release_in_trial` finds it for other preemptors, and for
-groups that yield to each other.
+* If a pod gives up promised devices that were never written, pyscheduler retries pods that lack devices; kube-scheduler
+  retries them after another event, or after five minutes.
+* If devices were allocated or freed after the choice of a node, as in group cycles, pyscheduler's Reserve chooses the
+  devices again; kube-scheduler's Reserve keeps the chosen ones.
+* pyscheduler places a member of a group that shares a claim only on nodes that can use the devices promised to the
+  claim; kube-scheduler also places it on other nodes.
+
+As in kube-scheduler, default preemption does not treat the devices of a victim as free
+(`PreemptionRules.keeps_bookings_of`). Other preemptors, and groups that yield to each other, do (`release_in_trial`).
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """The devices of the cluster, pool by pool, and those that a node can reach.
 
-Of a pool only the newest generation counts. A pool is incomplete while slices of it are missing, and invalid where its
-slices contradict each other; nothing is allocated from either. Pools come in the order of driver and name, slices in
-that of their names, so that drivers can say which devices are to be taken first; pools with devices that need time to
-get ready come last.
+Only the newest generation of a pool counts. A pool is incomplete while slices of it are missing, and invalid if its
+slices contradict each other; nothing is allocated from either. Pools are ordered by driver and name, and slices by
+name, so that drivers can say which devices are used first. Pools with devices that must be prepared come last.
 
-An `Inventory` is made from all slices once, and again when a slice changed; what it keeps per slice and per node is
-worked out when first asked for, and kept where the change does not matter to it.
-Differs from kube-scheduler: devices that a node does not reach are left out before selectors are asked about them, so
-that an expression that fails on one of them does no harm.
+An `Inventory` is made from all slices, and again after a slice changed. Results per slice and per node are computed on
+demand, and kept if the change does not affect them.
+Differs from kube-scheduler: pyscheduler evaluates selectors only for devices that the node can use; in kube-scheduler,
+a selector that fails on another device is an error.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating/pools_incubating.go`.
 """
 

@@ -1,6 +1,6 @@
-"""The requests of claims, in the form in which the allocator works with them, and with their errors found.
+"""The requests of claims, checked, and in the form that the allocator uses.
 
-A request of a claim is one or several `Request`s: itself, or its alternatives in the order of preference.
+A request of a claim becomes one `Request`, or one for each of its alternatives, in the order of preference.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating`.
 """
 

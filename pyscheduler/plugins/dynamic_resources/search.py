@@ -1,14 +1,14 @@
 """The search for devices: one claim after the other, one request after the other, one device after the other.
 
-Devices are tried in the order of the signature, alternatives of a request in the order of preference; the first full
-solution is taken. Devices of one request are chosen in ascending order only, as their order does not matter. Besides, a
-device is not tried where one of its kind, in the same state, has failed, and a request is given up where fewer devices
-are left than it still needs; neither changes which solution comes first.
+It tries devices in the order of the signature, and the alternatives of a request in the order of preference; it takes
+the first full solution. The order of devices within a request does not matter, so it chooses them in ascending order
+only. It skips a device if another of its kind, in the same state, has failed, and gives up a request if fewer devices
+are left than the request still needs; neither changes which solution comes first.
 
-A claim can have so many devices at most. Where it would get more, no other choice of devices can help, only another
-alternative of an earlier request, so the search goes back to there at once.
+A claim can have `MOST_DEVICES` devices. If it would get more, other devices cannot help, but only another alternative
+of an earlier request, so the search returns to that request at once.
 
-The steps are generators which a loop drives, since the depth grows with the number of devices.
+The steps are generators that a loop drives, because the depth grows with the number of devices.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go`.
 """
 

@@ -1,4 +1,4 @@
-"""Resource slices, read once for the allocator: quantities as numbers, selectors compiled.
+"""ResourceSlices in the form that the allocator uses: quantities are numbers, selectors are compiled.
 
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating`.
 """

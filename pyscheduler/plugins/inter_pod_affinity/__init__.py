@@ -1,5 +1,5 @@
-"""InterPodAffinity: a pod demands, or prefers, to be near certain pods or away from them; and so do those around it.
+"""InterPodAffinity: place a pod near other pods or away from them, as its terms and theirs say.
 
-Belongs here: the plugin (`plugin`), the pods that its terms look for (`terms`), its filter and its scores as state of
-one cycle (`filtering`, `scoring`), and which events may help a pod it rejected (`hints`).
+Belongs here: the plugin (`plugin`), the pods that a term matches (`terms`), the state of its filter and its scores in
+one cycle (`filtering`, `scoring`), and the events that may help a pod it rejected (`hints`).
 """

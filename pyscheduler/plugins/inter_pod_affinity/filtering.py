@@ -1,8 +1,8 @@
-"""Required terms, of the pod and of those around it, as numbers of pods per domain.
+"""Required terms, of the pod and of placed pods, as numbers of pods per domain.
 
-Three kinds of counts: pods that the pod's affinity looks for (all its terms must mean the same pod), pods that its
-anti-affinity shuns, and placed pods whose anti-affinity shuns the pod. A node is judged by the domains it is in. The
-counts follow what-ifs pod by pod.
+There are three kinds of counts: pods that match all affinity terms of the pod, pods that match one of its anti-affinity
+terms, and placed pods with an anti-affinity term that matches the pod. The counts in the domains of a node decide
+whether the pod may run there. In a what-if, each pod that is added or removed changes the counts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """Changes of pods, nodes and namespaces that may help a pod that InterPodAffinity rejected.
 
-Differs from kube-scheduler 1.36 in three ways; each time its pod waits for the five-minute flush. There, hints do not
-look up the labels of namespaces (kubernetes#141953). If a pod has several terms of anti-affinity, a pod that leaves
-must match all of them. And a pod that wants to be near pods like itself is not woken when the last of these is
-deleted, although it may then go anywhere (kubernetes#141354).
+Differs from kube-scheduler 1.36, where the rejected pod waits for the five-minute flush in each of these cases:
+
+* a term selects a namespace by its labels (kubernetes#141953);
+* the pod has several terms of anti-affinity, and a pod leaves that matched some of them, but not all;
+* the pod wants to be near pods like itself, and the last of these is deleted, so that it may run anywhere
+  (kubernetes#141354).
 """
 
 from __future__ import annotations

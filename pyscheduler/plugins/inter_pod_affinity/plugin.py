@@ -1,8 +1,8 @@
-"""The plugin: what it does at each extension point.
+"""InterPodAffinity at each extension point.
 
-Everything it knows of other pods it takes from the snapshot's columns: how many pods a selector matches on each node,
-and what the pods there want of others. These are kept up to date from cycle to cycle, so that a pod costs what changed
-since the last one, and a few passes over the nodes; nothing where neither it nor any pod around it has such terms.
+The snapshot's columns have all that the plugin needs to know of other pods: how many pods a selector matches on each
+node, and the terms of the pods there. The snapshot keeps them up to date, so a pod costs what changed since the last
+cycle, and a few passes over the nodes. It costs nothing if neither the pod nor any placed pod has such terms.
 Source: kube-scheduler 1.36, `pkg/scheduler/framework/plugins/interpodaffinity`.
 """
 

@@ -1,10 +1,10 @@
 """NodeResourcesBalancedAllocation: prefer nodes on which the pod evens out the use of resources.
 
-The balance of a node is 100 less the standard deviation, in percent, of the used fractions of its resources. The
-score is how much the pod improves it: around 75 where nothing changes, towards 100 when use becomes more even, towards
-50 when it becomes less so. Best-effort pods change nothing and are left out.
+The balance of a node is 100 less the standard deviation, in percent, of the used fractions of its resources. The score
+says how much the pod improves the balance: 75 if nothing changes, up to 100 if the use becomes more even, down to 50 if
+it becomes less even. Pods without requests change nothing, and the plugin skips them.
 
-The figures are float64, in kube-scheduler's order of operations, and cut to integers where it cuts them.
+The figures are float64, in kube-scheduler's order of operations, and truncated to integers where it truncates them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""NodeResourcesFit: reject nodes without room for the pod's requests; score the others by `scoringStrategy`.
+"""NodeResourcesFit: reject nodes without room for the pod; score the others by `scoringStrategy`.
 
-A node is unresolvable if a request exceeds what the empty node offers: preempting pods there would be in vain. This
-does not hold for the number of pods. Each resource that falls short is a reason of its own, so that the message to
-users counts nodes per resource. If a device class stands for an extended resource, nodes that do not offer the resource
-themselves are left to DynamicResources.
+If a request exceeds what the empty node offers, the rejection is unresolvable, because preemption on that node would
+not help. A rejection for too many pods is always resolvable. Each resource that falls short is a reason of its own, so
+that the message to users counts nodes per resource. If a device class stands for an extended resource, nodes that do
+not offer the resource themselves are left to DynamicResources.
 """
 
 from __future__ import annotations

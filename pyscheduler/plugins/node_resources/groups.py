@@ -1,7 +1,7 @@
-"""Nodes by what they have in common, refined one property after another.
+"""Nodes grouped by what they have in common, one property after the other.
 
-What depends on several properties of a node is worked out once per combination that occurs, however many nodes there
-are: ids stay compact, so that the work grows with the combinations.
+A value that depends on several properties is then computed once for each combination that occurs, however many nodes
+have it. Group ids have no gaps, so that the work grows with the number of combinations.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The amounts for scoring by resources: per resource the offer of nodes, the amount taken, and that with the pod.
+"""The amounts for scoring by resources: what each node offers, what is used there, and what would be used with the pod.
 
 The strategies are LeastAllocated (the emptier a node, the better), MostAllocated (the fuller, the better) and
-RequestedToCapacityRatio (the profile draws a line).
+RequestedToCapacityRatio (points in the profile map utilisation to a score).
 
-Two rules of kube-scheduler decide what takes part. A resource that a node does not offer does not count on that node.
-Extended resources and huge pages count only for pods that ask for them. On nodes that do not offer an extended resource
-for which a device class stands, the devices of the class count.
+Two rules of kube-scheduler decide which resources count. A resource that a node does not offer does not count there.
+Extended resources and huge pages count only for pods that ask for them. If a device class stands for an extended
+resource, its devices count on nodes that do not offer the resource.
 
-Differs from kube-scheduler: devices of outdated and of incomplete pools do not count.
+Differs from kube-scheduler: devices of outdated and of incomplete pools do not count; in kube-scheduler they do.
 """
 
 from __future__ import annotations

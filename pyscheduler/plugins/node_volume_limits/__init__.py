@@ -1,5 +1,5 @@
-"""The number of volumes that a node's CSI drivers can attach.
+"""NodeVolumeLimits: the number of volumes that a node's CSI drivers can attach.
 
-Belongs here: NodeVolumeLimits, which volumes a pod brings, and what is attached to each node already. Does not belong
-here: whether there are volumes at all, and whether a node reaches them, which is VolumeBinding's.
+Belongs here: the plugin, the volumes that a pod brings, and the volumes that are attached to each node. Does not belong
+here: whether volumes exist and whether a node reaches them (VolumeBinding).
 """

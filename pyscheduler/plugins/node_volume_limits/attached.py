@@ -1,7 +1,7 @@
-"""The volumes attached to each node, and the room that its drivers have left.
+"""The volumes attached to each node, and how many more its CSI drivers can attach.
 
-Worked out once per state of a node, and again for the nodes concerned when something changes that it was made of: a
-CSINode, a claim or volume of a pod there, an attachment. Attachments count beside the pods' own volumes because a
+The result for a node is computed again when pods come or leave, or when an object that it depends on changes: a
+CSINode, a claim or volume of a pod there, an attachment. Attachments count besides the volumes of pods, because a
 volume stays attached for a while after its pod has gone.
 """
 

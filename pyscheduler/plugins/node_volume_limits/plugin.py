@@ -1,4 +1,4 @@
-"""The plugin: what it does at each extension point. Source: kube-scheduler 1.36, `nodevolumelimits`."""
+"""NodeVolumeLimits at each extension point. Source: kube-scheduler 1.36, `nodevolumelimits`."""
 
 from __future__ import annotations
 

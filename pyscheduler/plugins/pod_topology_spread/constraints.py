@@ -1,4 +1,4 @@
-"""The meaning of a spread constraint, and the nodes that count for it.
+"""Spread constraints with all defaults filled in, and the nodes that count for each constraint.
 
 Source: kube-scheduler 1.36, `plugins/podtopologyspread/common.go`.
 """

@@ -1,8 +1,8 @@
-"""Constraints for pods that bring none: which ones, and whom they spread.
+"""Default constraints, for pods without constraints of their own.
 
-The profile says which (`defaultConstraints`, or the system's own). Whom they spread is deduced for each pod: those that
-the services which select it select too, and its owner as well. A pod behind no service, owned by nobody who selects
-pods, is not spread.
+The constraints come from the profile (`defaultConstraints`, or the system's own); the selector comes from the pod: it
+joins the selectors of the Services that select the pod, and of the controller that owns the pod. A pod without such a
+Service and without such a controller is not spread.
 
 Source: kube-scheduler 1.36, `plugins/helper/spread.go` and `plugins/podtopologyspread`.
 """

@@ -1,7 +1,7 @@
-"""Matching pods per domain, for constraints that forbid nodes: worked out at PreFilter, followed in what-ifs.
+"""Matching pods per domain, for DoNotSchedule constraints: counted at PreFilter, updated in what-ifs.
 
-A domain is a value of the topology key; domains are held by the ids of the key's label column. Only nodes that have all
-keys of the pod's hard constraints, and that a constraint's policies include, make domains and bring pods into them.
+A domain is a value of the topology key, and has the id of that value in the column of the label. A node and its pods
+count only if the node has the keys of all hard constraints, and the constraint's policies include the node.
 
 Source: kube-scheduler 1.36, `plugins/podtopologyspread/filtering.go`.
 """

@@ -1,8 +1,8 @@
 """PodTopologySpread: keep matching pods evenly spread over domains.
 
-A constraint names a node label, whose values are the domains, and the pods to count. One that says DoNotSchedule
-forbids nodes in whose domain a further pod would be more than `maxSkew` ahead of the emptiest domain; one that says
-ScheduleAnyway prefers nodes in emptier domains. Pods without constraints get the profile's default ones.
+A constraint names a node label, whose values are the domains, and selects the pods to count. DoNotSchedule rejects a
+node if one more pod would take its domain more than `maxSkew` above the emptiest domain. ScheduleAnyway prefers nodes
+in emptier domains. Pods without constraints get the profile's default constraints.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Scores of constraints that only prefer: fewer matching pods in a node's domains are better.
+"""Scores for ScheduleAnyway constraints: fewer matching pods in a node's domains are better.
 
-Counts weigh more the more domains a key has, so that a few zones are not drowned by many hosts. Figures are float64 in
-kube-scheduler's order of operations; a sum is rounded half away from zero.
+The more domains a key has, the more its counts weigh, because each of its domains has fewer pods. Figures are float64
+in kube-scheduler's order of operations; a sum is rounded half away from zero.
 
 Source: kube-scheduler 1.36, `plugins/podtopologyspread/scoring.go`.
 """

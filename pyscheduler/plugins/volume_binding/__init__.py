@@ -1,6 +1,6 @@
-"""Volumes for the pod's claims: where they are reached from, which are to be taken, which are to be made.
+"""VolumeBinding: find volumes for the PersistentVolumeClaims of a pod, or have volumes provisioned.
 
-Belongs here: VolumeBinding, the choice of volumes per node, what is assumed until the API server has it, and the writes
-that bind. Does not belong here: binding claims that do not wait for a pod, and making volumes, which the cluster's own
-controllers and drivers do.
+Belongs here: the choice of volumes per node, volumes and claims that are assumed until the API server has them, and the
+writes. Does not belong here: claims that do not wait for a pod, and the provisioning itself, which Kubernetes'
+controllers and the drivers do.
 """

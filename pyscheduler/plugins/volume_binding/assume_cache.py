@@ -1,8 +1,8 @@
-"""Volumes and claims as they will be once the API server has what was decided here.
+"""Volumes and claims with the changes that the scheduler has chosen and the API server does not have yet.
 
-Reserve decides, and the writes follow only in PreBind; the pods scheduled in between must not take the same volume. So
-an assumed object stands in for the cached one, as long as the cached one is still the version that was decided upon:
-whatever comes from the API server later is right.
+Reserve chooses, and PreBind writes later; the pods scheduled in between must not take the same volume. So an assumed
+object replaces the cached object, as long as the cached object has the version that the choice was based on. A newer
+version from the API server always counts.
 Source: kube-scheduler 1.36, `volumebinding/passive_assume_cache.go`.
 """
 

@@ -1,9 +1,9 @@
-"""Making true what was decided: assumed at Reserve, written and waited for at PreBind, taken back at Unreserve.
+"""Carry out the choice of volumes: assume it at Reserve, write it and wait at PreBind, take it back at Unreserve.
 
-To take a volume is to write the claim's name into it; to have one made is to write the node's name onto the claim. The
-rest is done by the cluster's volume controller and the drivers, and is waited for: the claim names its volume and bears
-the controller's mark. Both writes hold only for the version that was decided upon. What was written stays written when
-the pod goes another way, as the volume controller knows what to do with it.
+To bind a volume, the plugin writes the claim's name into the volume. To have a volume provisioned, it writes the node's
+name into an annotation of the claim. The volume controller and the drivers do the rest, and PreBind waits until the
+claim names its volume and has the controller's annotation. The API server refuses a write if the object has changed
+since the choice. Writes are not undone if the pod is not bound after all: the volume controller handles them.
 Source: kube-scheduler 1.36, `volumebinding/binder.go`.
 """
 

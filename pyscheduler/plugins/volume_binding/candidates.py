@@ -1,8 +1,8 @@
-"""The volumes that a waiting claim may take, best first, and the nodes that reach one of them.
+"""The volumes that an unbound claim may take, the best first, and the nodes that reach one of them.
 
-A volume that names the claim is taken or nothing is. Else it is the smallest that is large enough, is of the claim's
-class, mode, attributes class and access modes, and bears the labels that the claim selects; among equals, by name. What
-depends on the node is the volume's node affinity alone.
+If a volume already names the claim, only this volume may be taken. Otherwise the best is the smallest free volume that
+is large enough and has the claim's class, volume mode, attributes class, access modes and selected labels; among
+equals, the first by name. The node matters only for the volumes' node affinity.
 Source: kube-scheduler 1.36, `component-helpers/storage/volume/pv_helpers.go`, `FindMatchingVolume`.
 """
 

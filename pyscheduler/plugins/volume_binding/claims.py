@@ -1,4 +1,4 @@
-"""The claims of one pod: bound ones, those that wait for the pod, and those that ought to be bound but are not."""
+"""The claims of one pod: bound ones, those that wait for the pod, and those that should be bound already."""
 
 from __future__ import annotations
 

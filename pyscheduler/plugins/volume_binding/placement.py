@@ -1,10 +1,10 @@
-"""The nodes that suit the claims of one pod, and the volumes to take and to make on the chosen node.
+"""The nodes that suit the claims of one pod, and the volumes to bind or to provision on the chosen node.
 
-All nodes are judged at once. Bound claims: the node reaches their volumes. Waiting claims, the smallest first, take the
-best volume that the node reaches and no other claim of the pod took; for those that find none, one is made, where the
-class allows the node's topology and its driver has room. Which volume a claim takes matters to the node only where two
-claims of the pod may want the same; then, and only then, that is worked out once for each distinct set of the labels
-that volumes ask for, else for the chosen node alone.
+All nodes are judged at once. A node must reach the volumes of bound claims. Each waiting claim, the smallest first,
+takes the best volume that the node reaches and no other claim of the pod took. If there is none, a volume can be
+provisioned if the class allows the node's topology and the driver has room. The order of claims matters to a node only
+if two claims may want the same volume. Then the choice is computed for each distinct set of the labels that volumes ask
+for; otherwise only for the chosen node.
 Source: kube-scheduler 1.36, `volumebinding/binder.go`, `FindPodVolumes`.
 """
 

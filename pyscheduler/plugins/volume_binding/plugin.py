@@ -1,9 +1,11 @@
-"""The plugin: what it does at each extension point. Source: kube-scheduler 1.36, `volumebinding`.
+"""VolumeBinding at each extension point. Source: kube-scheduler 1.36, `volumebinding`.
 
-Differs from kube-scheduler: where two pods decide on one volume before either has reserved it (members of a group), the
-second is told at Reserve that it is out of sync, and tries again; there the second assumption replaces the first, and
-one of the two fails when it is written. A claim that the pod mounts twice is told its node once; there the second write
-fails, and the pod is tried again.
+Differs from kube-scheduler:
+
+* If two pods choose one volume before either reserves it, as members of a group do, pyscheduler fails the second at
+  Reserve and retries it; in kube-scheduler, the second assumption replaces the first, and a write fails.
+* If a pod mounts a claim twice and the claim needs a new volume, pyscheduler writes the selected node once;
+  kube-scheduler writes it twice, the second write fails, and the pod is retried.
 """
 
 from __future__ import annotations

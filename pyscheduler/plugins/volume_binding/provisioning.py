@@ -1,7 +1,7 @@
-"""The places for new volumes of a claim: the topologies that its class allows, and the room that drivers report.
+"""The nodes for which a claim's volume can be provisioned: allowed topologies of its class, and room of the driver.
 
-A driver that says so (`storageCapacity` of its CSIDriver) reports its room in CSIStorageCapacity objects, each for a
-class and the nodes with certain labels. Source: kube-scheduler 1.36, `volumebinding/binder.go`.
+A driver whose CSIDriver sets `storageCapacity` reports its room in CSIStorageCapacity objects, each for a class and the
+nodes with certain labels. Source: kube-scheduler 1.36, `volumebinding/binder.go`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The use of a node's storage by the volumes of the pod, as a score (feature gate StorageCapacityScoring, alpha).
 
-Volumes to be taken are held against what the claims ask for, class by class; where none is taken, the claims against
-the room that drivers report. The utilisation becomes a score by the shape in the plugin's args, and the classes' mean
-is the node's. Source: kube-scheduler 1.36, `volumebinding/scorer.go`.
+The requests of the claims are compared, class by class, with the capacity of the volumes that they would take. If they
+take none, the requests are compared with the room that drivers report. The `shape` in the plugin's args maps each
+class's utilisation to a score, and the node gets the mean. Source: kube-scheduler 1.36, `volumebinding/scorer.go`.
 """
 
 from __future__ import annotations
