@@ -1,7 +1,7 @@
-"""Work that plugins do beside the scheduler: their `run()`, and the coroutines they spawn.
+"""Background tasks of plugins: their `run()`, and the coroutines they spawn.
 
-Every task is known here, so that its failure is reported rather than forgotten, and so that none outlives its profile.
-A `run()` that fails is started again, after a pause that doubles with each failure.
+Every task is known here, so that its failure is reported, and so that no task outlives its profile. A `run()` that
+fails is started again, after a pause that doubles with each failure, up to a minute.
 """
 
 from __future__ import annotations

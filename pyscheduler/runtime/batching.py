@@ -1,11 +1,11 @@
-"""Opportunistic batching: the next pod of a kind takes the next best node of the list made for the one before.
+"""Opportunistic batching: a pod takes the next best node from the list of nodes made for the equal pod before it.
 
-That is possible where pods fill a node each. The node that the last pod got cannot take this one, which has the same
-signature; so the list of nodes that was made then, without that node, still says which is best. Where the last node can
-take the pod, too, nobody knows where that node would be in the list by now, and nodes are scored anew.
+This works if a node has room for one such pod only. The node of the last pod then cannot take this pod, and the rest of
+the list still says which node is best. If the node can take this pod, too, its place in the list is unknown, and nodes
+are scored anew.
 
-Differs from kube-scheduler: a list is of no use after a node came, went or was moved to another row of the snapshot,
-where there the list goes without new nodes for half a second; and members of a group are always scored anew.
+Differs from kube-scheduler: pyscheduler drops a list after a node was added, deleted or moved to another row, and
+always scores nodes anew for members of a group; kube-scheduler's lists omit new nodes for half a second.
 Source: kube-scheduler 1.36, `framework/runtime/batch.go`.
 """
 

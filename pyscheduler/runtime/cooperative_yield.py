@@ -1,7 +1,7 @@
-"""Long work on the event loop: giving others their turn, and doing without a loop where nobody else is there.
+"""Yield to the event loop during long work, or do the work at once if no loop runs.
 
-PostFilter may take long, so it is a coroutine that lets the loop turn every few milliseconds. Who asks a single
-extension point, in a test say, has no turns to give and wants the answer.
+PostFilter may take long, so it is a coroutine that yields to the event loop every few milliseconds. A caller of a
+single extension point, such as a test, may have no event loop and just wants the answer (`run_now`).
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Place one pod: PreFilter, narrowing, Filter, extenders, PreScore, Score and the choice.
 
-`PlacementPipeline.find_node` runs the steps up to the choice. It reads the snapshot and changes nothing. It waits only
-for extenders: without extenders it never suspends, and `run_now` can run it. `feasible_nodes` and `fits_on` run the
-steps up to Filter, for callers that only ask whether a pod fits. A scheduling cycle and a trial call the same
-functions.
+`PlacementPipeline.find_node` runs the steps up to the choice. It reads the snapshot and changes nothing. It awaits only
+extenders; without them it never suspends, and `run_now` can run it. `feasible_nodes` and `fits_on` run the steps up to
+Filter, for callers that only ask whether a pod fits. Scheduling cycles and trials call these functions.
 
-The pipeline filters all nodes unless `percentageOfNodesToScore` is set. Then it begins where the last search stopped,
-in zone order, and stops when it has found enough feasible nodes. A pod that an extender rejected waits for any event,
-because nobody knows what an extender's answer depends on.
+The pipeline filters all nodes unless `percentageOfNodesToScore` is set. If it is set, the search begins in zone order
+where the last search stopped, and ends when it has found enough feasible nodes. A pod that an extender rejected waits
+for any event, because nobody knows what an extender's answer depends on.
 Source: kube-scheduler 1.36, `schedulePod`, `findNodesThatFitPod`, `evaluateNominatedNode` and what they call.
 """
 

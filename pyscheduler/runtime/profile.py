@@ -1,8 +1,8 @@
 """A profile of the configuration at work: what the queue, the scheduling cycle and the binding cycle call.
 
 Each `run_*` method is one extension point; a module of its own implements it (`filtering`, `scoring`, `binding` ...).
-Up to Permit the methods are plain functions that return values; nothing that a plugin does raises here. Plugins do not
-call the profile but its `PluginHandle`.
+Up to Permit the methods are plain functions. They raise nothing: an error of a plugin is a returned value. Plugins do
+not call the profile but its `PluginHandle`.
 """
 
 from __future__ import annotations

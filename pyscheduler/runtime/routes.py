@@ -1,8 +1,8 @@
 """The GET routes that plugins answer beside the metrics.
 
 A segment of a path in braces stands for any text: `/gang/{name}` answers `/gang/a` with `name` = `a` in its query. One
-path may be answered by the same plugin in several profiles; the query parameter `profile` then picks one, and
-without it the profile that registered first answers. Who serves them (telemetry) knows nothing of plugins.
+path may be answered by the same plugin in several profiles; the query parameter `profile` then picks one, and without
+it the profile that registered first answers. The HTTP server (`serving`) knows no plugin.
 """
 
 from __future__ import annotations

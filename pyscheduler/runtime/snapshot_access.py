@@ -1,7 +1,7 @@
 """The one lock around the snapshot.
 
-One thread runs everything, so most code needs no lock: nothing else runs until it awaits. But a cycle that asks
-extenders, PostFilter, a group cycle and a what-if of a plugin await while they use the snapshot. No other code may then
+One thread runs everything, so most code needs no lock: nothing else runs until it awaits. But some code awaits while it
+uses the snapshot: cycles that ask extenders, PostFilter, group cycles, and what-ifs of plugins. No other code may then
 change the snapshot or bring it up to date. So each scheduling cycle, each what-if and each evaluation holds
 `SnapshotAccess`. The cache and the queue have no lock, and take in events all the time.
 """

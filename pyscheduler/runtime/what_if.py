@@ -1,4 +1,4 @@
-"""What-ifs: whether pods would fit if others were not there, worked out between two scheduling cycles.
+"""What-ifs: whether pods would fit without certain other pods, computed between two scheduling cycles.
 
 A what-if may take long, so it yields to the event loop while the snapshot is changed. It holds `SnapshotAccess`, so
 that no cycle begins meanwhile.

@@ -1,8 +1,8 @@
-"""Finding the plugins that are installed: the entry points of the group `pyscheduler`, ours among them.
+"""Find the installed plugins: the entry points of the group `pyscheduler`, our own included.
 
-pluggy's own loader stops at the first entry point that fails. Here each is loaded, registered and called on its own, so
-that one broken distribution costs itself and nobody else; what went wrong is kept in the registry and fatal only to a
-profile that enables the plugin.
+pluggy's own loader stops at the first entry point that fails. Here each entry point is loaded, registered and called by
+itself, so that a broken distribution does not affect others. Its error is kept in the registry, and is fatal only to a
+profile that enables one of its plugins.
 """
 
 from __future__ import annotations

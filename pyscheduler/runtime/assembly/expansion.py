@@ -1,9 +1,9 @@
-"""A profile's configuration made into the order of plugins at each extension point.
+"""Expand a profile's configuration into the order of plugins at each extension point.
 
-`multiPoint` enables a plugin wherever it takes part. What is said of a single extension point overrides that: plugins
-named in both places come first, in the order given there, then the other multiPoint ones, then those named there alone;
-`disabled` keeps multiPoint plugins out, `*` all of them. Source: kube-scheduler 1.36, `updatePluginList`,
-`expandMultiPointPlugins`, `getValidScoreWeights`.
+`multiPoint` enables a plugin at all its extension points. The lists of a single extension point override that: first
+come plugins named in both places, in the order of the single point, then the other multiPoint plugins, then plugins
+named only at the single point. `disabled` lists multiPoint plugins to leave out; `*` means all. Source: kube-scheduler
+1.36, `updatePluginList`, `expandMultiPointPlugins`, `getValidScoreWeights`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""From what everybody needs of the API server to the least set of RBAC rules that grants it.
+"""Merge the permissions that parts of the program need into the smallest set of RBAC rules.
 
-What each part of the program needs stands beside its requests, what a plugin needs in its `watches` and `rbac`. Here
-that is taken apart into single permissions, each kept once with the names of those who need it, and put together again,
-a rule for each resource. What a wider permission covers is not repeated: one in all namespaces covers the same in one
-namespace, one on all objects the same on named ones.
+Each part of the program declares its permissions beside its requests, and a plugin in `watches` and `rbac`. They are
+split into single permissions, each kept once with the names of those that need it, and then merged into one rule for
+each resource. A permission that a wider one covers is left out: one in all namespaces covers one in a single namespace,
+and one on all objects covers one on named objects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Look at the methods of a plugin's class when a profile is built: parameters, and names that are nearly right.
+"""Check the methods of a plugin's class when a profile is built: wrong parameters, and names that are nearly right.
 
 A wrong parameter would show only at the first call, and a misspelt optional method never. Classes of this package are
 left out: their own tests cover them.

@@ -1,9 +1,9 @@
-"""A profile's plugins, loaded, put in order and made; every mistake of its configuration reported at once.
+"""Load, order and create the plugins of a profile, and report all mistakes of its configuration at once.
 
-The classes come first: they tell where a plugin takes part, which args it takes and which kinds it watches. Only then
-are plugins made, once each, in the order in which the profile names them.
+The classes are loaded first: they say where a plugin takes part, which args it takes and which kinds it watches. Then
+the plugins are created, once each, in the order in which the profile names them.
 
-Differs from kube-scheduler: args for a plugin that is not installed are refused, where it ignores them.
+Differs from kube-scheduler: pyscheduler refuses args for a plugin that is not installed; kube-scheduler ignores them.
 """
 
 from __future__ import annotations

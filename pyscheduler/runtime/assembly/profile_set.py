@@ -1,4 +1,4 @@
-"""All profiles of a scheduler, built together, and what they must have in common: one queue, hence one order.
+"""All profiles of a scheduler, built together; they share one queue, so all must sort it in the same way.
 
 Source: kube-scheduler 1.36, `profile.NewMap`.
 """

@@ -1,7 +1,7 @@
-"""The plugins that are installed, by name, and where each comes from.
+"""The plugins that are installed, by name, and the distribution of each.
 
-Nothing is imported to know them: a hook names a class as `module:Class`, and `load` imports it when a profile enables
-it. What is wrong with one distribution is kept as a text beside its name; it concerns only those who enable its plugin.
+The registry imports no plugin: a hook names a class as `module:Class`, and `load` imports it when a profile enables it.
+An error of a distribution is kept as text beside its name, and concerns only profiles that enable its plugins.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A key consists of all parts of a pod that such a plugin may read. Pods of one template differ in names, labels and the
 names of volumes, which are not in the key.
 
-kube-scheduler's signatures (`sign_pod`) are not exact enough. They leave out what rarely makes two pods differ (the
+kube-scheduler's signatures (`sign_pod`) are not exact enough. They leave out parts in which pods rarely differ (the
 protocol of a host port, how requests are split over containers). And a pod with spread constraints gets no signature,
 although these constraints matter to one plugin only.
 """

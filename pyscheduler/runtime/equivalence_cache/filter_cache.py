@@ -1,9 +1,9 @@
 """The nodes that reject the pods of one equivalence class, and the filter that rejects them; cached by row.
 
 A filter that depends only on the node object runs again only when that object changes. A filter that depends on the
-node's pods, or on amounts, runs again whenever pods are added or removed. The answer of a row is a small number that
-stands for the first plugin that rejects it and its status; 0 stands for a pass. Where only amounts matter, equally full
-nodes give equal answers, so most of the time no plugin has to run.
+node's pods, or on amounts, runs again whenever pods are added or removed. The cache stores a small number for each row:
+0 if the pods pass, otherwise the number of a rejection, which is a status and the first plugin that rejects them. If a
+filter depends only on amounts, equally full nodes get equal answers, so most of the time no plugin has to run.
 """
 
 from __future__ import annotations

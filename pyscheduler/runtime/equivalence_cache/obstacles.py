@@ -1,4 +1,4 @@
-"""Why a profile has no equivalence cache, or why it does not cache the answers of a plugin."""
+"""Reasons why a profile has no equivalence cache, or does not cache the answers of a plugin."""
 
 from __future__ import annotations
 

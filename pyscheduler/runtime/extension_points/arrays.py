@@ -1,4 +1,4 @@
-"""Check the arrays that plugins return: a wrong dtype or length would decide about the wrong nodes, in silence."""
+"""Check the arrays that plugins return: with a wrong dtype or length, they would decide about the wrong nodes."""
 
 from __future__ import annotations
 

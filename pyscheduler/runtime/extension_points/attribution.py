@@ -1,7 +1,7 @@
-"""Putting the answers of filters together: who refused which node, and who was first.
+"""Join the answers of filters: which plugin was the first to reject a node, and with which status.
 
-Columnar answers stay as they came, one array per plugin, while the search goes on. Only when somebody needs the
-statuses are they merged, in profile order, under the name of the plugin that gave each.
+Columnar answers are kept as one array per plugin during the search. They are merged into statuses, in profile order,
+only when the statuses are needed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Calls of plugin code, and the conversion of its errors to a `Status`.
 
-An exception, an answer of the wrong type, a coroutine where none may be: each costs the attempt it happened in, names
-the plugin and the extension point, is logged once and counted, and the loop goes on. Cancellation passes through: that
-of the task which awaits a plugin, not a `CancelledError` that the plugin has come by elsewhere.
+An exception, an answer of the wrong type, or a coroutine where none is allowed ends only the attempt in which it
+happens. The status names the plugin and the extension point, the error is logged and counted, and the loop goes on. If
+the task that awaits a plugin is cancelled, the cancellation passes through; any other `CancelledError` is an error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PreEnqueue: may the pod stand in line at all? Called by the queue, whenever a pod would enter activeQ or backoffQ.
+"""PreEnqueue: whether a pod may enter the queue. The queue asks before a pod enters activeQ or backoffQ.
 
 Source: kube-scheduler 1.36, `runPreEnqueuePlugins`.
 """

@@ -1,9 +1,9 @@
-"""QueueSort made into a key function, whichever of its two forms a plugin defines.
+"""Make a key function from a QueueSort plugin, whichever of its two forms the plugin defines.
 
-The queue orders pods by a key. A plugin's `sort_key` is one already; its `less(a, b)` becomes one whose comparisons ask
-the plugin. A plugin that fails must not take the queue along: where `sort_key` fails the pod sorts behind all others,
-where `less` fails the two pods are in the order of their priority, then of their coming. A key that cannot be compared
-with earlier ones, because it has None where they have a text, say, has failed: in the heap it would stop everything.
+The queue orders pods by a key. A plugin's `sort_key` is a key function already; for `less(a, b)`, the comparisons of
+the keys call the plugin. A plugin that fails must not stop the queue. If `sort_key` fails, the pod sorts behind all
+others; if `less` fails, the two pods are ordered by priority, then by arrival. A key that cannot be compared with
+earlier keys, for example None instead of a text, counts as a failure, too: it would break the heap.
 """
 
 from __future__ import annotations

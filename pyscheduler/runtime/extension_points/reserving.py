@@ -1,9 +1,9 @@
-"""PostFilter, Reserve, Unreserve and Permit: what happens once the nodes were judged, up to the binding cycle.
+"""PostFilter, Reserve, Unreserve and Permit: the extension points from the end of Score to the binding cycle.
 
 Source: kube-scheduler 1.36, `RunPostFilterPlugins`, `RunReservePluginsReserve`, `...Unreserve`, `RunPermitPlugins`.
 
-Differs from kube-scheduler: a WAIT without a timeout above zero is an error of the plugin; there the wait ends as it
-begins, and the pod is tried again at once.
+Differs from kube-scheduler: WAIT without a timeout above zero is an error of the plugin; in kube-scheduler, the wait
+ends at once, and the pod is retried without a backoff.
 """
 
 from __future__ import annotations

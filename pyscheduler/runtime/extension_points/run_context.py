@@ -1,6 +1,6 @@
-"""The notes of the runtime about one scheduling cycle: which plugins it skips, and whether it takes their times.
+"""Notes of the runtime about one scheduling cycle: which plugins it skips, and whether it measures their times.
 
-The notes travel in the cycle's `CycleState`, whose what-if copies share them, and go with it into the binding cycle.
+The notes are in the cycle's `CycleState`. Its copies for what-ifs share them, and the binding cycle gets them, too.
 """
 
 from __future__ import annotations

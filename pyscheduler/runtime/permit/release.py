@@ -1,11 +1,11 @@
-"""Pods whose wait at Permit is over, so many of them at each turn of the event loop.
+"""Release the pods whose wait at Permit is over, a limited number in each turn of the event loop.
 
-The last member of a group lets all the others go at once, and one that fails may take thousands along. Each then goes a
-good way in its first turn: it begins to be bound, or gives back what it holds and returns to the queue. All of them in
-one turn would hold the loop, and with it timers, watches and probes, for as long as that takes.
+The last member of a group ends the waits of all others, and a member that fails may end thousands of waits. In its
+first turn, each released pod has much to do: its binding begins, or it gives up its node and returns to the queue. All
+of them in one turn would block the loop, and with it timers, watches and probes.
 
-Those that give back come first, and while there are more of them than one turn takes no pod is tried (`given_back`):
-it would find a part of the room that is about to be there, and what it concludes from that would be wrong.
+Rejected pods come first. While more of them are left than one turn takes, no pod is tried (`given_back`): it would see
+only a part of the room that will be free in a moment, and the decision would be wrong.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Waiting pods by a key of a plugin's choice, a pod group say, so that nobody has to go through all that wait."""
+"""Waiting pods by a key that a plugin chooses, such as their group, so that no search through all of them is needed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Preemption: find the nodes where a pod fits once others are evicted, choose one, and evict the victims.
 
-`search` runs it for one plugin. `dry_run` finds the victims on a few nodes. `columns` finds them on many nodes by what
-is known of nodes of the same shape (`node_shapes`, `nominated_usage`, `shape_results`). `victim_order` sorts victims,
-`disruption_budgets` protects some, `eviction` evicts them. Imports nothing here: import the modules.
+`search` runs a preemption for one plugin. `dry_run` finds the victims on a few nodes. `columns` finds them on many
+nodes, with one dry run for all nodes of the same shape (`node_shapes`, `nominated_usage`, `shape_results`).
+`victim_order` sorts victims, `disruption_budgets` protects some, `eviction` evicts them. The package exports nothing.
 """

@@ -1,4 +1,4 @@
-"""Search many nodes for victims at once, by what is known of nodes of the same shape.
+"""Search many nodes for victims at once, with one dry run for all nodes of the same shape.
 
 If all active filters depend on the node, its pods or their amounts only (`framework.reuse`), the outcome of a node
 follows from its shape (`node_shapes`), from the pods nominated to it and from the budgets of its pods. So one node of
@@ -6,8 +6,8 @@ each shape goes through the dry run, and its result is kept for later preemptors
 not depend on amounts rejected the node, or some filter depends on the pods themselves, the node has a shape of its own
 until it changes.
 
-The order, the end and the choice are those of the search without columns. The two differ in time, and in how often
-filters run.
+The order of the nodes, the end of the search and the choice are the same as without columns. Only the time and the
+number of filter runs differ.
 """
 
 from __future__ import annotations

@@ -6,11 +6,15 @@ the background, and the preemptor is not retried before the last victim is evict
 the node. Then the deletion of the victims wakes the preemptor. If an eviction fails, the preemptor is retried after its
 backoff. Nominations of pods of lower priority to the node are cleared first.
 
-Differs from kube-scheduler, which activates the preemptor at once after a failed eviction: if the API server refuses
-every deletion, it tries again and again. A victim is deleted only if it has the uid it was chosen by, which spares a
-new pod of the same name, and a pod that held its node in memory and has given it up since. And a preemptor that was
-held back is activated once all victims are evicted if no event about them is still to come: it may have missed the
-event that would have woken it. Source: kube-scheduler 1.36, `framework/preemption/executor.go`.
+Differs from kube-scheduler:
+
+* After a failed eviction, pyscheduler retries the preemptor after its backoff; kube-scheduler activates it at once.
+* pyscheduler deletes a victim only if it has the uid of the chosen pod, and has not given up its node in memory since;
+  kube-scheduler deletes any pod with the victim's name.
+* If no event about the victims is still to come after the evictions, pyscheduler activates the preemptor, which may
+  have missed the last event; in kube-scheduler, the preemptor waits until a pod is deleted.
+
+Source: kube-scheduler 1.36, `framework/preemption/executor.go`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The usage of nominated pods on each node, as numbers, for a search for victims.
 
-The pods nominated to a node that come before the preemptor have to fit there beside it. As long as only amounts are in
-question, what these pods take counts, and not which pods they are: equal usage has an equal number.
+The preemptor must fit on a node beside the nominated pods that come before it. If filters depend on amounts only, it
+does not matter which pods these are, but what they take: equal usage has an equal number.
 """
 
 from __future__ import annotations

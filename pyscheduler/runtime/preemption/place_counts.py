@@ -1,8 +1,8 @@
-"""The number of equal pods that the nodes can take by their amounts, as victims come back one by one.
+"""The number of equal pods that the nodes can take by their amounts, as victims are put back one by one.
 
-For members that are alike, and whose filters depend on the node and its amounts only, a group fits if there are as many
-places as it needs members. That is arithmetic, so the search for victims runs the cycle of the group only to confirm
-its outcome.
+If members are alike, and their filters depend on the node and its amounts only, a group fits if there are as many
+places as it needs members. Then the search for victims counts places, and runs the cycle of the group only to confirm
+the outcome.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Preemption: find the nodes where a pod fits once victims are evicted, choose one node, and evict its victims.
 
-The search begins at a random node, goes on until the rules have enough candidates, and takes a few nodes at a time; the
-event loop turns in between. It knows no plugin: a preempting plugin decides by its `PreemptionRules`, and extenders
-take part through a Protocol.
+The search begins at a random node, goes on until the rules have enough candidates, and takes a few nodes at a time;
+other tasks run in between. It knows no plugin: a preempting plugin decides by its `PreemptionRules`, and extenders take
+part through a Protocol.
 
-Differs from kube-scheduler, where sixteen goroutines search nodes and may find a few more candidates than the rules ask
-for: here the search ends exactly when enough are found, and among equally good nodes one is drawn.
+Differs from kube-scheduler: the search ends exactly when enough candidates are found, and one of equally good nodes is
+drawn; in kube-scheduler, goroutines may find a few more, and the first node of an unordered map is taken.
 Source: kube-scheduler 1.36, `framework/preemption/preemption.go`.
 """
 

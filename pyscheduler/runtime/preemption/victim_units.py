@@ -7,8 +7,8 @@ groups before other pods; of two groups the larger one; then the earlier start.
 A group starts when the first of its members in the order of the nodes started, and a pod that was not started yet
 counts as started now.
 
-Differs from kube-scheduler: units that are equal in all of that keep the order of the nodes; there they are in random
-order. Source: kube-scheduler 1.36, `framework/preemption/types.go` and `moreImportantVictim`.
+Differs from kube-scheduler: units that are equal in all of that keep the order of the nodes; in kube-scheduler, their
+order is random. Source: kube-scheduler 1.36, `framework/preemption/types.go` and `moreImportantVictim`.
 """
 
 from __future__ import annotations
