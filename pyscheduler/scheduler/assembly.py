@@ -1,7 +1,7 @@
 """The one place where a scheduler is put together.
 
-`build` takes a configuration, a transport, a clock and a source of randomness, and returns a `Scheduler`: the same on a
-real cluster, in tests and in simulation. Only clock and transport differ.
+`build` takes a configuration, a transport, a clock and a source of randomness, and returns a `Scheduler`. On a real
+cluster, in tests and in simulation, only clock and transport differ.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ It waits at Permit and runs PreBind, Bind and PostBind. After a failure it undoe
 room to the waiting pods, and returns the pod to the queue. After the API server has accepted the binding, nothing
 undoes it any more.
 
-Differs from kube-scheduler: if every Bind plugin skips the pod, the pod's user gets an error; there the pod is retried
-without one. Source: kube-scheduler 1.36, `bindingCycle`.
+Differs from kube-scheduler: if every Bind plugin skips the pod, pyscheduler shows the pod's user an error;
+kube-scheduler retries the pod and shows nothing. Source: kube-scheduler 1.36, `bindingCycle`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Requests to an extender, and the meaning of its answers: JSON of `k8s.io/kube-scheduler/extender/v1`.
 
-Extenders are written in any language, and were written against a reader in Go. So an answer is read as Go reads it:
-names of fields in upper or lower case, null for what is empty, anything after the first value ignored; and what Go
-would refuse is refused in its words. Questions are made in pieces, because the nodes of a large cluster are a text of
-many megabytes, most of which was written before.
+Extenders in any language were written for kube-scheduler, which reads JSON as Go does. So an answer is read as Go reads
+it: field names in upper or lower case, null for empty values, anything after the first value ignored. An answer that Go
+would refuse is refused with Go's message. Requests are made in pieces, because the nodes of a large cluster are many
+megabytes of JSON, most of which exists already.
 """
 
 from __future__ import annotations

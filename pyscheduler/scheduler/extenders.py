@@ -1,16 +1,16 @@
-"""Extenders: processes beside the scheduler that have a say in where pods go, asked over HTTP.
+"""Extenders: programs that take part in the choice of a node, and are asked over HTTP.
 
-They come after the plugins: what the filters left, each extender in turn may narrow further; to the plugins' scores
-they add theirs; one of them may do the binding instead of the Bind plugins; and they may drop or change what preemption
-would do. An extender that manages certain resources is asked only about pods that use one of them.
+They are asked after the plugins. Each extender in turn may reject some of the nodes that are left. The extenders'
+scores are added to those of the plugins. One extender may bind the pod in place of the Bind plugins. Extenders may drop
+or change the candidates of a preemption. An extender that manages certain resources is asked only about pods that use
+one of them.
 
-A call may take seconds, so these are coroutines. One that fails, be it that nobody answers, in time or at all, or that
-the answer makes no sense, ends the attempt with an error; if it is ignorable, the others decide without it. A failure
-to score never ends anything. Ignorable extenders are asked last.
+A call may take seconds, so the methods are coroutines. If an extender does not answer in time, or its answer makes no
+sense, the attempt ends with an error; if the extender is ignorable, the attempt goes on without it. A failure to score
+never ends an attempt. Ignorable extenders are asked last.
 
-Differs from kube-scheduler: an extender that is sent whole nodes may, as the others, only hand back some of those it
-was sent, and plugins score these nodes with the pods that are on them. There they count as empty nodes from then on,
-and nodes that nobody has heard of are taken for feasible.
+Differs from kube-scheduler: an extender that is sent whole nodes can only return some of these nodes, and plugins score
+them with their pods; in kube-scheduler, returned nodes count as empty, and unknown nodes as feasible.
 Source: kube-scheduler 1.36, `extender.go`, `findNodesThatPassExtenders`, `prioritizeNodes`, `extendersBinding`.
 """
 

@@ -1,12 +1,11 @@
 """Preemption for gangs whose members are scheduled one by one and wait for each other at Permit.
 
 A member that finds no node must not preempt for itself alone: if another member fits nowhere, the victims are evicted
-in vain, again and again. So all members without a node are tried first, in a trial that changes nothing. If the group
-fits, all victims are evicted and all members nominated at once. Until the victims are gone, the PostFilter of the
-group's plugin does not run for members that wait for them, because it would roll the group back; and members that lose
-their nodes stay nominated to them.
+in vain, again and again. So all members without a node are first tried in a trial. If the group fits, all victims are
+evicted and all members nominated at once. Until the victims are gone, members that wait for them do not run the
+PostFilter of the group's plugin, which would roll the group back. Members that lose their nodes stay nominated.
 
-Differs from kube-scheduler: there, each member preempts for itself.
+Differs from kube-scheduler, in which each member preempts for itself.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Act on the decision of a group cycle: reserve its members for real, or put them back into the queue with a reason.
 
 The cluster may have changed during a long cycle. So a member whose node has changed is filtered again on the cluster as
-it is now, and the cache refuses a member that was bound in the meantime. If Permit then holds all that could be
-reserved, because too few are left, they are taken back: no pod holds a node for an incomplete group.
+it is now, and the cache refuses a member that was bound in the meantime. If too few members can be reserved, all are
+unreserved, and do not wait at Permit: no pod holds a node for an incomplete group.
 Source: kube-scheduler 1.36, `submitPodGroupAlgorithmResult`.
 
-Differs from kube-scheduler, which filters no node again, and where reserved members wait at Permit for five minutes
-although the group has too few.
+Differs from kube-scheduler, which filters no member again, and lets an incomplete group wait at Permit (five minutes).
 """
 
 from __future__ import annotations

@@ -1,15 +1,20 @@
 """The group cycle: place all queued members of a group on one snapshot, and then schedule all of them or none.
 
-A `GroupSource` names the groups: a plugin, or the scheduler itself for those of `spec.schedulingGroup`. When one
+A `GroupSource` names the groups: a plugin, or the scheduler itself for groups in `spec.schedulingGroup`. When one
 member is popped, the other members are taken out of the queue with it. Then each is tried in one statement: a member
 that finds a node is placed, reserved and permitted in the trial, and its victims are evicted there, so that the next
-member sees all of it. The loop turns between members; the snapshot stays as it was. In the end the statement is undone,
-and `group_commit` acts on the decision.
+member sees all of it. Other tasks run between members; the snapshot does not change. In the end the statement is
+undone, and `group_commit` acts on the decision.
 
-Differs from kube-scheduler: victims are evicted only if the whole group can be placed. A group that is retried serves
-its backoff in full, whatever SchedulerPopFromBackoffQ says, or it would be retried without end. A group of unlike
-members that does not fit is tried in a second order at once. There, a claim for one pod only may be given to two
-members, because the users of a claim are counted before the first member is placed.
+Differs from kube-scheduler:
+
+* pyscheduler evicts victims only if the whole group can be placed; kube-scheduler as soon as one member finds them.
+* In pyscheduler, a group serves its whole backoff, also with SchedulerPopFromBackoffQ; in kube-scheduler, rejected
+  members are popped early, with the others, again and again.
+* If a group of unlike members does not fit, pyscheduler tries a second order at once; kube-scheduler has one order.
+* In pyscheduler, a ReadWriteOncePod claim of a member is in use for the next members; kube-scheduler may give it to two
+  members, because it counts the users of a claim before it places the first member.
+
 Source: kube-scheduler 1.36, `schedule_one_podgroup.go`.
 """
 

@@ -1,12 +1,12 @@
-"""The search for the best placement of a group: a set of nodes, such as a rack, of which the group may use some.
+"""The search for the best placement of a group: a set of nodes, such as a rack, on which all its members run.
 
 With the gate TopologyAwareWorkloadScheduling, the group cycle tries the members in each placement that the profile's
 PlacementGenerate plugin names, and takes the feasible placement with the highest score of the PlacementScore plugins;
 the generator of random numbers breaks ties. All placements are tried on one snapshot.
 
-Differs from kube-scheduler, which tries every placement: a placement that cannot take the minimum by the amounts of its
-nodes is not tried, nor is one that cannot win. The decision is the same; only which placement is reported first when
-none is feasible may differ, and kube-scheduler picks it at random.
+Differs from kube-scheduler, which tries every placement: pyscheduler leaves out a placement whose nodes have too little
+room for the minimum, and one that cannot win. The decision is the same. If no placement is feasible, pyscheduler
+reports on the first one, kube-scheduler on a random one.
 Source: kube-scheduler 1.36, `podGroupSchedulingPlacementAlgorithm`, `findBestPlacement`.
 """
 

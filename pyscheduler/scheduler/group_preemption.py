@@ -1,13 +1,13 @@
 """Workload-aware preemption: a PodGroup that does not fit makes room for itself, with the gate on.
 
-DefaultPreemption searches for victims in the whole cluster (`runtime.preemption.group_search`) and evicts them. Its own
-members do not preempt one by one then. The group goes back into the queue as one that waits for a preemption; members
-are nominated to the nodes that they have without the victims.
+DefaultPreemption searches for victims in the whole cluster (`runtime.preemption.group_search`) and evicts them; members
+do not preempt one by one. The group goes back into the queue as one that waits for a preemption; members are nominated
+to the nodes that they have without the victims.
 
-Differs from kube-scheduler: a group whose members are to be tried in another order preempts only if that fails, too. A
-group that waits for the preemption of another PostFilter plugin does not preempt in addition. A PersistentVolumeClaim
-with the access mode ReadWriteOncePod counts as free once the victim that uses it is taken off. There, only members that
-had a node without any victim are nominated, so that new pods may take the room of the first victims that end.
+Differs from kube-scheduler: if members can be tried in another order, pyscheduler preempts only if that fails, too. It
+does not preempt for a group that waits for the preemption of another PostFilter plugin. A ReadWriteOncePod claim counts
+as free once its user is a victim; in kube-scheduler it stays in use. kube-scheduler nominates only members that had a
+node without any victim, so that new pods may take the room of the first victims that end.
 Source: kube-scheduler 1.36, `runWorkloadAwarePreemption`.
 """
 

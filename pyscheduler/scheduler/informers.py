@@ -1,7 +1,7 @@
 """The informers of one scheduler: which kinds it lists and watches, one informer each.
 
-Pods and nodes always; besides them what enabled plugins declare in their `watches`, and the kinds whose events some
-plugin registered. Nothing else is read from the API server.
+The kinds are pods and nodes, those that enabled plugins declare in their `watches`, and those whose events a plugin
+registered. The scheduler lists no other kind.
 """
 
 from __future__ import annotations

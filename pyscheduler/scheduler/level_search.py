@@ -1,4 +1,4 @@
-"""The search for the narrowest set of nodes that takes a group: see `PlacementLevels`.
+"""The search for the narrowest set of nodes that can take a group: see `PlacementLevels`.
 
 The filters and the amounts say how many members each set can take at most. The group is tried in the sets that may take
 all members, the narrowest level first and the set with least room first, all on one snapshot.

@@ -1,7 +1,7 @@
 """Fields of pods and nodes that pyscheduler does not decode, for plugins that declare types with them.
 
-A plugin names such types in `pod_fields` and `node_fields`. Each version of each object is then decoded to them from
-the same text as the `Pod` or `Node`, and `handle.fields` returns the newest. Only what the types declare is kept.
+A plugin names such types in `pod_fields` and `node_fields`. The JSON of each version of an object is decoded to these
+types, too, and `handle.fields` returns the newest. Only fields that the types declare are kept.
 """
 
 from __future__ import annotations

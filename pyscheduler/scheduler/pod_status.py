@@ -1,10 +1,10 @@
-"""Writes pods' `PodScheduled` condition and nominated node, in the background.
+"""Write pods' `PodScheduled` condition and nominated node, in the background.
 
 While a write for a pod is under way, later ones are merged and the last one wins. A write that would change nothing is
-not sent. A sent value counts as the pod's status before the watch shows it, so that a nomination does not stay that is
-cleared at once. A binding drops the pod's pending writes and waits for the one under way. The expected node of a pod is
-written after it has waited at Permit, or in PreBind, for half a second. Most gangs are complete by then; without the
-delay, one write in three of theirs was a nomination that the binding cleared at once.
+not sent. A value that was sent counts as the pod's status before the watch shows it; otherwise a nomination that is
+cleared at once would stay. A binding drops the pod's pending writes and waits for the one under way. If a pod waits at
+Permit or in PreBind for half a second, its node is written as its nomination. Most gangs are complete by then; without
+the delay, every third write for them was a nomination that the binding cleared at once.
 
 Differs from kube-scheduler, which by default waits for each write in the scheduling cycle. With its gate
 SchedulerAsyncAPICalls on, it writes in the background, too, but writes the nomination without a delay.

@@ -1,7 +1,7 @@
 """The Protocols through which the scheduler reaches the API server and extenders.
 
 `cluster` implements them: two transports (HTTP, and in-process into the embedded API server) and one client path for
-both, so that a simulation runs the code that ships. `Transport.connect` puts the client path on a transport.
+both, so that simulations run the client code of real clusters. `Transport.connect` puts the client path on a transport.
 """
 
 from __future__ import annotations

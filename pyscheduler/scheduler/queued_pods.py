@@ -1,7 +1,7 @@
 """The work that comes from the queue: the next pod, alone or with all pods of its group.
 
-A pod that an event moved is not tried if a pod of the same kind was moved with it, failed and sleeps again, and if no
-node has room: it shares that failure. So an event that helps one of a thousand equal pods costs two attempts.
+If an event moves several pods of one kind, one of them fails and no node has room, the others share its failure and are
+not tried. So an event that helps one of a thousand equal pods costs two attempts.
 
 Differs from kube-scheduler, which tries each of them.
 """

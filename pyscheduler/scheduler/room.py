@@ -1,8 +1,8 @@
-"""Estimates whether there is room for several equal pods, before a group is retried.
+"""Estimate whether there is room for several equal pods, before a group is retried.
 
 The filters are asked about one pod, and the amounts say how many such pods each feasible node can take. The estimate is
-quick and can be wrong. Too high, it costs a failed attempt; too low, for members that fit only beside each other, the
-group is retried after its backoff.
+quick and can be wrong. If it is too high, an attempt fails. If it is too low, as for pods that fit only beside each
+other, the group is retried after its backoff.
 """
 
 from __future__ import annotations

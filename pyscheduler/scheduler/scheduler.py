@@ -1,7 +1,7 @@
 """The scheduler as a whole: start, the scheduling loop, stop.
 
 The loop takes the next work from its sources (`work`), runs it, and starts a binding task for each pod that found a
-node. After a few works, or one that may not continue, it yields to the event loop: watches, timers and bindings run.
+node. It yields after a millisecond or eight works, or earlier if a work demands it, so that other tasks run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The scheduling cycle: one pod, from the queue to a reserved node.
 
-It reads top to bottom: bring the snapshot up to date, find a node, assume the pod there, Reserve, Permit. What was done
-is undone on any failure. Only extenders and PostFilter may let the loop turn; what the cache hears meanwhile the
-snapshot does not.
+The steps are: bring the snapshot up to date, find a node, assume the pod there, Reserve, Permit. Any failure undoes
+what was done. The cycle awaits only extenders and PostFilter. Meanwhile the cache may change, but not the snapshot.
 Source: kube-scheduler 1.36, `schedulingCycle`.
 """
 

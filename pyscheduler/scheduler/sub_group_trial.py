@@ -1,11 +1,12 @@
 """The trial of a group whose parts have minimums of their own.
 
-First the minimum of each required part is placed: all of it, or it is undone, so that another part can have the room.
-Then come parts that the group does not need, each with its minimum or not at all, and at last single members.
-Order among siblings: required before optional ones, then the part that needs the fewest members, then by name.
-Source: KAI-Scheduler, `allocation_info.go` and `subgrouporder`. Differs from it: siblings are ordered by the number of
-members that they need, not by its share of the minimum; and if a part does not fit, its siblings are tried as well. So
-members that are alike start whenever they can.
+First come the required parts: each gets nodes for its whole minimum, or is undone, so that another part can have the
+room. Then come the optional parts, each with its whole minimum or no node, and at last single members. Siblings are
+ordered: first parts with members that did not fit in an earlier order, then required parts, then parts that need few
+members.
+Source: KAI-Scheduler, `allocation_info.go` and `subgrouporder`. Unlike KAI-Scheduler, the order uses the number of
+needed members, not its share of the minimum, and if a part does not fit, its siblings are tried. So equal members start
+whenever they can.
 """
 
 from __future__ import annotations

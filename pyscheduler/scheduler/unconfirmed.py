@@ -1,7 +1,7 @@
-"""Bindings that a Bind plugin reported, and of which the API server knows nothing.
+"""Bindings that a Bind plugin reported as done, but that the API server does not show.
 
 A Bind plugin that returns success without binding leaves its pod assumed, as in kube-scheduler: the pod stays pending,
-and counts on its node. The scheduler cannot take it back, because the binding may still come. So after half a
+and counts on its node. The scheduler cannot undo the assumption, because the binding may still come. So after half a
 minute it reports a failure of the plugin, once per pod. Plugins of this package are trusted.
 """
 
