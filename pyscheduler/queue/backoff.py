@@ -3,14 +3,14 @@
 The backoff starts at the initial value and doubles with each failure, up to the maximum. It begins when the pod returns
 to the queue. Rejections and errors are counted separately: a rejected pod has wasted a cycle, an error means that
 something (the API server, say) may be overloaded. So rejected pods and failed pods have a heap each. A third heap has
-the rejected pods that must serve their whole backoff: those with `AfterFailure.serve_backoff`, and held pods.
+rejected pods that must serve their whole backoff: held pods, and those with `AfterFailure.serve_backoff`.
 
 With SchedulerPopFromBackoffQ, the first rejected pod is popped from here when activeQ is empty, before its backoff is
-over. Ends of backoff are then rounded down to whole seconds. Pods whose backoff ends in the same second are in
+over. The feature also rounds ends of backoff down to whole seconds: pods whose backoff ends in the same second are in
 QueueSort's order, and leave together at the next whole second. Without the feature, ends of backoff are exact and alone
-decide the order; pods leave once a second, counted from the start.
+decide the order; once a second, counted from the start of the queue, all pods whose backoff is over leave.
 
-Source: kube-scheduler 1.36, `backoff_queue.go`. Whole seconds are those of the clock, upstream those of the wall clock.
+Source: kube-scheduler 1.36, `backoff_queue.go`. Whole seconds are those of the clock, upstream of the wall clock.
 """
 
 from __future__ import annotations

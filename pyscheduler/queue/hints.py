@@ -1,12 +1,12 @@
 """Queueing hints: whether an event is worth another attempt of a pod. Only the plugins that rejected the pod decide.
 
 A plugin registers the events that may change its verdict, each with or without a hint function. For an event and a pod,
-the registrations count that match the event and belong to a plugin that rejected the pod:
+a registration counts only if it matches the event and belongs to a plugin that rejected the pod:
 
-* none: the event does not help, SKIP;
-* one returns QUEUE, has no hint function, or fails: the pod goes to activeQ, or to backoffQ while it is backing off;
-* the same for a plugin that returned PENDING: the pod goes to activeQ at once, because the plugin waited for this event
-  and the attempt was not wasted.
+* If there is none, the event does not help (SKIP).
+* If one returns QUEUE, has no hint function, or fails, the pod goes to activeQ, or to backoffQ while it is backing off.
+* If the plugin of that registration had returned PENDING, the pod goes to activeQ at once, because the plugin waited
+  for this event and the attempt was not wasted.
 
 Two cases need no hint. A pod that no plugin rejected (it failed with an error) is retried after any event. The wildcard
 event moves every pod, or, if it comes with a pod, this pod only.

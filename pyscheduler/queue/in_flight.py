@@ -1,15 +1,16 @@
 """Pods in flight, and the events since they were popped.
 
 An event that comes while a pod is being scheduled may help this pod, because the snapshot is older than the event. So
-events are kept while any pod is in flight. The events since its pop decide where a pod returns to. An event is dropped
-when every pod in flight was popped after it.
+events are kept while any pod is in flight. The events since a pod's pop decide where the pod returns to. An event is
+dropped when every pod in flight was popped after it.
 
 Events have consecutive numbers. A flight has the number of the first event after its pop. The oldest flight has the
-smallest number, and all events before that are dropped.
+smallest number, and all events with smaller numbers are dropped.
 
-Thousands of pods may return at once, and each return is an event for the pods that return later. So there is one line
-of events for each kind of event. A pod that returns looks only along the lines that can matter to it. Consecutive
-events of a line with the same `ignored_by` form a row; if the pod ignores one of them, it skips the row.
+Thousands of pods may return at once, and each return is an event for the pods that return later. So the events of each
+kind are in a line of their own, and a pod that returns looks only along the lines that can matter to it. An event may
+have a predicate that says which pods ignore it. A pod that ignores an event also skips the next events of the line with
+the same predicate.
 Source: kube-scheduler 1.36, `active_queue.go` (`inFlightPods`, `inFlightEvents`).
 """
 

@@ -3,25 +3,28 @@
 A pod enters through `add`. `pop` returns the next ready pod. That pod is in flight until `done`, or until
 `requeue_failed` returns it to the queue:
 
-* after an error (no plugin rejected the pod) it goes to backoffQ, and is retried when the backoff ends;
-* after a rejection it waits among the unschedulable pods. It leaves them when an event comes that one of the rejecting
+* After an error (no plugin rejected the pod) it goes to backoffQ, and is retried when the backoff ends.
+* After a rejection it waits among the unschedulable pods. It leaves them when an event comes that one of the rejecting
   plugins finds worth an attempt (`move_all`), when the pod itself changes (`update`), when a plugin asks for it
   (`activate`), at the moment that a plugin gave for a retry, or after five minutes. An event that came while the pod
   was in flight counts, too.
 
-A profile can hold its pods (`hold`). Its pods become ready in `held` and not in activeQ. `pop` never returns
-them, `take` does, by name. `put_back` returns a pod to `held` that was taken and not tried.
+A profile can hold its pods (`hold`). Held pods become ready in `held` and not in activeQ. `take` returns them by name;
+`pop` never returns them. `put_back` puts a pod that was taken, but not tried, back into `held`.
 
 All methods are synchronous, run on the event loop and take effect at once. Nothing polls: there is one timer for the
 next end of a backoff, and one for the next pod that was unschedulable for five minutes. `on_ready` is called when a pod
-becomes ready.
+becomes ready. Pods are identified by uid. An update of a pod in flight takes effect when the pod returns. A pod that
+was deleted in flight does not return.
 
-Pods are identified by uid. An update of a pod in flight takes effect when the pod returns. A pod that was deleted in
-flight does not return.
+Differs from kube-scheduler:
 
-Differs from kube-scheduler: an `activate` of a pod in flight is kept once and concerns no other pod. A pod leaves
-scheduler_unschedulable_pods also when it is deleted from activeQ or backoffQ. PreEnqueue plugins run in profile order,
-not the gating one first, so that where several reject a pod the first of them is named.
+* pyscheduler records repeated calls of `activate` for a pod in flight once; kube-scheduler records each as an event,
+  which every pod in flight checks.
+* A pod that is deleted from activeQ or backoffQ leaves scheduler_unschedulable_pods; kube-scheduler still counts it.
+* pyscheduler runs PreEnqueue plugins in profile order, and the first that rejects a pod is named; kube-scheduler runs
+  the plugin that gated the pod first.
+
 Source: kube-scheduler 1.36, `scheduling_queue.go`.
 """
 

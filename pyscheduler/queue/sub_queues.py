@@ -7,8 +7,8 @@
                           │  │                          ▼
                         backoff ◄──event── unschedulable (rejected, or gated)
 
-A profile can hold its pods: then `held` takes the place of activeQ. The queue order never pops held pods. A work source
-takes them by name (`SchedulingQueue.take`). Everything else is the same for them: gates, backoff, hints, updates.
+A profile can hold its pods: then `held` takes the place of activeQ. `SchedulingQueue.pop` never returns held pods; a
+work source takes them by name (`take`). Everything else is the same for them: gates, backoff, hints, updates.
 
 PreEnqueue runs before a pod enters activeQ or `held`. With SchedulerPopFromBackoffQ it runs before backoffQ instead,
 because pods may be popped from there. A pod that PreEnqueue rejects is gated: it waits among the unschedulable pods.

@@ -1,16 +1,18 @@
 """Pods that were rejected or are gated, and wait for an event that can help them.
 
 Ten thousand pods may wait for the same event, and most events help none. So pods are grouped by what decides whether an
-event can help them: profile, rejecting plugins, gating plugin. An event costs one check for each group, and there are
-only a few; then the pods of the matching groups are checked. Pods with equal `AfterFailure.ignored_by` form a part of
-their group: members of a gang that released their nodes together ignore each other's events, and one call of the
-predicate is enough for thousands of members.
+event can help them: profile, rejecting plugins, gating plugin. An event costs one check for each of the few groups;
+then the pods of the matching groups are checked.
 
-A pod whose plugin gave the moment of a retry leaves at that moment (`RetryTimes`).
+Members of a gang that gave up their nodes together must ignore the events that this causes. Their plugin says so with a
+predicate (`AfterFailure.ignored_by`). Pods of one group with the same predicate are kept together, so that an event
+costs one call of the predicate for thousands of members.
 
-A pod that has been here for longer than the maximum is retried at the next tick; ticks are thirty seconds apart.
-Differs from kube-scheduler: pods behind a gate that the timeout does not open are left out. There, they are marked as
-flushed, count in scheduler_pod_scheduled_after_flush_total if the gate opens, and are an event for pods in flight.
+A pod whose plugin gave the moment of a retry leaves at that moment (`RetryTimes`). Any other pod is flushed, which
+means retried, at the first tick after it has been here for `max_seconds`; ticks are thirty seconds apart.
+Differs from kube-scheduler: pyscheduler flushes no gated pod, unless its gating plugin waits for all events;
+kube-scheduler only marks gated pods as flushed, counts them in scheduler_pod_scheduled_after_flush_total when their
+gate opens, and records an event for pods in flight.
 Source: kube-scheduler 1.36, `unschedulable_pods.go`, `flushUnschedulablePodsLeftover`.
 """
 
