@@ -1,8 +1,8 @@
-"""A table of amounts: one line per quantity, one column per node.
+"""A table of amounts: one line per quantity, with one number for each node.
 
-All amounts of a node are written with one assignment, and each quantity is a contiguous int64 array. Extended
-resources get a line when the first node has any; when room for a new line is needed, lines that have become all zero
-are given up first, so that names which come and go leave nothing behind.
+All amounts of a node are written with one assignment, and each line is a contiguous int64 array. An extended resource
+gets a line when the first node has any of it. If there is no room for a new line, lines that have become all zero are
+dropped first, so that names which come and go leave nothing behind.
 """
 
 from __future__ import annotations

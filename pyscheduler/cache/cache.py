@@ -1,17 +1,16 @@
-"""Nodes and the pods on them, as the informers tell and as the scheduler assumes.
+"""Nodes and the pods on them, as the informers report them and as the scheduler assumes them.
 
-The life of a pod here: a scheduling cycle *assumes* it on a node, so that the next cycle counts it although the API
-server has not heard of it. Then either the informer reports it bound, which confirms the assumption (or corrects it,
-if another node was chosen), or its binding fails and it is *forgotten*. Pods that others bound are added when the
-informer reports them.
+A scheduling cycle *assumes* a pod on a node, so that the next cycle counts the pod before the API server knows of it.
+Then the informer reports the pod as bound, which confirms the assumption (or corrects it, if the node is another), or
+the binding fails and the pod is *forgotten*. Pods that others bound come from the informer only.
 
 Events of nodes and pods come on separate watches and in any order. A pod may be known before its node, and a node may
-go before its pods: its NodeInfo then stays without a node object until they are gone too, and is in no snapshot.
+be deleted before its pods: its NodeInfo then stays, without a node object and in no snapshot, until the pods are gone.
 
-Every change gives the NodeInfo concerned a generation above all others and puts it at the end of the line, so a
-snapshot is brought up to date by walking back from the end to the generation it has seen. Only that an assumption is
-confirmed is no change: the snapshot goes on with the pod as it was assumed until something else happens on its node.
-Nodes that went are in a log of bounded length; a snapshot too old for the log is compared name by name.
+Every change gives the node's NodeInfo a generation above all others and moves it to the end of a list. So a snapshot is
+brought up to date by walking back from the end to the generation that it has seen. The confirmation of an assumption is
+no change: the snapshot keeps the assumed pod until something else happens on its node. Nodes that were deleted are in a
+log of limited length; a snapshot too old for the log is compared name by name.
 
 Source: kube-scheduler 1.36, `backend/cache/cache.go`.
 """

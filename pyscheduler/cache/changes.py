@@ -1,9 +1,8 @@
 """A log of the rows of a snapshot that changed.
 
-A reader that keeps data by row remembers a position here, and later asks which rows changed since. So its work grows
-with the number of changes, not of nodes. Statements and their rollbacks are logged like any other change, so that no
-reader needs to know them. The latest changes are a list; earlier ones follow from the position at which each row last
-changed.
+A reader that keeps data by row remembers a position in the log, and later asks which rows changed since. So its work
+grows with the number of changes, not of nodes. Statements and their rollbacks are logged, too, so no reader needs to
+know them. The latest changes are a list; for earlier ones, each row has the position of its last change.
 """
 
 from __future__ import annotations

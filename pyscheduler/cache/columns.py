@@ -1,9 +1,9 @@
 """The nodes of a snapshot as rows: their NodeInfos, and beside them one array or index per quantity.
 
-Rows are compact: a new node is appended, and the last node takes the row of a removed one. A row is updated in two
-parts. What the node object says (labels, taints, allocatable, images) is compared with the version before, and only the
-differences are written. The sums over its pods are one assignment into the table of usage; then the indices of ports,
-claims and affinity are updated, which costs nothing for pods without any of these.
+Rows have no gaps: a new node is appended, and the last node takes the row of a removed one. A row is updated in two
+parts. The fields of the node object (labels, taints, allocatable, images) are compared with the version before, and
+only the differences are written. The sums over its pods are written with one assignment into the table of usage; then
+the indexes of ports, claims and affinity are updated, which costs nothing for pods without any of these.
 
 This module does not use the cache or statements: the owner of the columns says which row changed.
 """

@@ -1,8 +1,8 @@
-"""Counts by row summed up over the domains of a label: kept, and corrected where a count has changed.
+"""Sums of per-node counts over the domains of a label; they are kept, and corrected when a count has changed.
 
-A pod that is to be spread, or wants to be near others, asks how many pods there are in each domain, and so does the
-next one of its kind, when one more has come. Adding up all rows anew takes many times as long as to find the one that
-changed. That is looked for in the counts themselves, so it does not matter whose they are and when they change.
+A pod with spread constraints or pod affinity needs the number of pods in each domain. So does the next pod of its kind,
+when one more pod has been placed. Adding up all rows again takes many times as long as finding the row that changed. To
+find this row, the counts themselves are compared, so any array of counts can be used.
 """
 
 from __future__ import annotations

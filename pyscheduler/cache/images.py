@@ -1,8 +1,8 @@
 """The images on each node, and their sizes.
 
-An image has one size for the whole cluster: the one given by the node that reported it first, until no node has it.
-That depends on history, so the cache alone decides it (`ImageRegistry`); the snapshot's `ImageIndex` takes over sizes
-and adds the rows. Source: kube-scheduler 1.36, `addNodeImageStates` in `backend/cache/cache.go`.
+An image has one size for the whole cluster: that of the node that reported it first, until no node has the image. The
+size depends on the order of events, so only the cache decides it (`ImageRegistry`); the snapshot's `ImageIndex` copies
+the sizes and adds the rows. Source: kube-scheduler 1.36, `addNodeImageStates` in `backend/cache/cache.go`.
 
 A node lists its images again with every heartbeat; equal lists are recognised and cost nothing in the snapshot.
 """

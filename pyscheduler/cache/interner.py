@@ -1,8 +1,8 @@
 """Small ids for values that many nodes share.
 
-A column of ids takes four bytes per node, compares at numpy's speed, and lets a rule run once per distinct value.
-Values are counted: when the last user lets go, the id is free and the next new value takes it, so that values which
-come and go leave nothing behind.
+A column of ids takes four bytes per node, compares at numpy's speed, and lets a rule run once per distinct value. The
+users of each value are counted. When the last one releases the value, the next new value gets its id, so that values
+which come and go leave nothing behind.
 """
 
 from __future__ import annotations

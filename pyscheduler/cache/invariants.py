@@ -1,4 +1,4 @@
-"""The sums of a NodeInfo, worked out again from its pods."""
+"""Check the sums of a NodeInfo against its node and its pods."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Labels of nodes, one column per key that somebody asked about.
+"""Labels of nodes, one column for each key that a plugin has read.
 
-Nodes carry many labels and plugins look at few of them. A key's column is made when it is first asked for and kept up
-to date from then on; all that is kept for the other keys is how many nodes have them. When the last node loses a key,
-its column goes too.
+Nodes have many labels, and plugins read few of them. A key's column is made when it is first read, and kept up to date
+from then on; for other keys, only the number of nodes that have them is kept. When the last node loses a key, its
+column is dropped.
 """
 
 from __future__ import annotations

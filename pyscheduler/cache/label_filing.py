@@ -1,8 +1,8 @@
-"""Selectors and labels filed so that each finds the other without going through all there are.
+"""Indexes of selectors and of labels, so that a match need not go through all of them.
 
-Most selectors require some label to have one value. Whoever has another value there need not be looked at: a selector
-is filed under the first such label it requires, things with labels under the values of just those keys. What is found
-is a superset: candidates, still to be held against the selector itself.
+Most selectors require one value of some label, so they cannot match an object with another value. A selector is filed
+under the first such label that it requires. Objects are filed under their values of these labels. A lookup returns
+candidates, which must still be compared with the selector.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Nodes by zone, and the order that takes one from each zone in turn.
 
-Where only some of the nodes are looked at for a pod, this order spreads the sample over the zones. Within a zone nodes
-stand in the order in which they came. Differs from kube-scheduler: a node that changes its zone, or goes and comes back
-between two cycles, has its new place at once; there, when the number of nodes changes next. Source: kube-scheduler
-1.36, `backend/cache/node_tree.go`.
+If the scheduler filters only some of the nodes for a pod, this order spreads them over the zones. Within a zone, nodes
+are in the order in which they were added.
+Differs from kube-scheduler: a node that changes its zone, or is deleted and added again between two cycles, gets its
+new position at once; in kube-scheduler, it gets the position when the number of nodes next changes. Source:
+kube-scheduler 1.36, `backend/cache/node_tree.go`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""By row of a snapshot, the nominated pods that pods of one priority must leave room for; updated by what changed.
+"""By row of a snapshot, the nominated pods that pods of one priority must leave room for; kept between attempts.
 
-While many pods preempt, a thousand nodes can have nominated pods, and each pod that is tried needs all of them.
+While many pods preempt, a thousand nodes can have nominated pods, and each attempt needs all of them.
 """
 
 from __future__ import annotations

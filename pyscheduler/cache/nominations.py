@@ -1,7 +1,7 @@
 """The nominations that a snapshot shows: those of the queue, with the changes that statements made.
 
-A statement can nominate a pod to a node, and a pod that it places needs no nomination any more. Where a statement
-nominated or placed a pod, the queue's nomination of that pod does not count.
+A statement can nominate a pod to a node, and it ends the nomination of a pod that it places. As long as such a change
+is not undone, the queue's nomination of that pod does not count.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The (anti-)affinity terms of the pods on nodes, each distinct term once, counted by node.
 
-A pod that looks for a node must know which of these speak of it. Pods of one template bring equal terms, and pods that
-look alike get equal answers, so a term is held against a kind of pod once: when the kind is new, or the term is. Which
-nodes a term is on is an array, made when a pod first asks for it; from then on it follows every pod that comes or goes.
+A pod that looks for a node must know which of these terms match it. Pods of one template have equal terms, and equal
+pods match the same terms. So a term is compared with each kind of pod once, when the kind or the term is new. The
+counts of a term are an array by node, made at first use and then updated with every pod that comes or goes.
 
-Nothing is done before somebody asks, and next to nothing where no pod has terms. What changed is told by the rows'
-generations, so that statements and their rollbacks need no word here.
+Nothing is computed before the first question, and next to nothing if no pod has terms. The generations of the rows show
+what changed, so statements and their rollbacks need no code here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Indices of host ports, claims and affinity terms that pods bring with them.
+"""Indexes of the host ports, claims and affinity terms of placed pods.
 
-Each index remembers what it holds of each row, so that bringing a row up to date is one call whatever happened to it
-(a pod came, a pod went, a statement was rolled back): the row's NodeInfo is compared with what the index holds. All of
-them are pure functions of the NodeInfos, which is why a rollback restores them exactly. Rows that bring nothing are
-not held, so that plain pods cost next to nothing.
+An index remembers its entries of each row. To update a row, it compares them with the row's NodeInfo, whatever happened
+to the row (a pod came, a pod left, a statement was rolled back). The content of an index depends only on the NodeInfos,
+so a rollback restores it exactly. Rows without any of these are not stored, so plain pods cost next to nothing.
 """
 
 from __future__ import annotations

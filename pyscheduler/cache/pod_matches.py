@@ -1,11 +1,11 @@
 """The number of pods that a label selector matches on each node, for spreading and pod affinity.
 
-Nothing is kept until somebody asks. From the first question on, pods are counted by kind: same namespace, same labels,
-both terminating or both not. A selector is held against each kind once, when the question is new or the kind is; its
-answer is an array that then follows every pod that comes or goes. So a question costs what changed since the last one,
-however many pods there are.
+Nothing is kept before the first question. From then on, pods are counted by kind: same namespace, same labels, both
+terminating or both not. A selector is compared with each kind once, when the selector or the kind is new. Its answer is
+an array, updated with every pod that comes or goes. So a question costs what changed since the last one, however many
+pods there are.
 
-What changed is told by the rows' generations, so that statements and their rollbacks need no word here.
+The generations of the rows show what changed, so statements and their rollbacks need no code here.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The nodes and pods of the cluster as of one moment, which a statement may change and restore.
 
 A snapshot follows a cache: `Cache.update_snapshot` copies what changed since the last update. Between updates, only
-statements change it, which are lists of trial changes (`runtime.statement`): `place`, `evict` and `nominate` act at
+statements change it; these are lists of trial changes (`runtime.statement`). `place`, `evict` and `nominate` act at
 once, columns included.
 
 A checkpoint opens a frame. The first time that a node changes within a frame, its NodeInfo is set aside and a copy
-takes its place. A rollback puts the same objects back and updates their rows, so its cost grows with the number of
+takes its place. A rollback puts the original objects back and updates their rows, so its cost grows with the number of
 nodes that changed in the frame.
 """
 

@@ -1,8 +1,8 @@
 """The nodes of a snapshot as plugins see them: all of them, or some.
 
 `NodeView` shows all nodes. Its arrays are slices of the columns, so it copies nothing and follows every change.
-`NodeSubset` shows some rows, in an order of its own. What it gathers from the columns it keeps until they change, so
-that ten plugins asking for the same array copy it once.
+`NodeSubset` shows some rows, in an order of its own. It copies an array from the columns when a plugin first asks for
+it, and keeps the copy until the columns change, so that ten plugins share one copy.
 
 Arrays are read-only and valid until the plugin's method returns. A subset is valid until a node leaves the snapshot;
 after that its rows mean other nodes, and it refuses to answer.
