@@ -55,7 +55,7 @@ class _Evicting(Action, ABC):
         if cycle.is_large and session.plan_log is None and not self.may_help(cycle):
             cycle.note_delays(preemptible=self.name == Consolidation.name)
             return
-        line = cycle.waiting(
+        line = cycle.lines.waiting(
             evicts=True, preemptible=self.name == Consolidation.name, depth=self.arguments.get("queueDepth")
         )
         failed: dict[int, LookAlikes] = {}
@@ -102,7 +102,7 @@ class _Evicting(Action, ABC):
         attempt = attempt_of(cycle, self.name, gang) if self.remembers else None
         if attempt is not None and attempt.has_failed():
             return False
-        await cycle.read_victims(lambda queue: self.is_victim_queue(cycle, gang, queue))
+        await cycle.lines.read_victims(lambda queue: self.is_victim_queue(cycle, gang, queue))
         victims = self.victims(cycle, gang)
         solver = Solver(
             cycle,
@@ -120,7 +120,7 @@ class _Evicting(Action, ABC):
             if attempt is not None and solver.is_exhausted:
                 await attempt.note_failure()
             return False
-        await cycle.commit(statement)
+        await cycle.trial.commit(statement)
         return True
 
     @abstractmethod
@@ -161,7 +161,7 @@ class _Evicting(Action, ABC):
         log = cycle.session.plan_log
         if log is None or (gang.job.uid, self.name) in log.plans:
             return
-        others = cycle.running(lambda queue: self.is_victim_queue(cycle, gang, queue))
+        others = cycle.lines.running(lambda queue: self.is_victim_queue(cycle, gang, queue))
         refusal = self._too_young(cycle, gang, filter(partial(self.ranks_below, gang), others))
         if refusal is not None:
             log.note(gang.job, self.name, (), refusal)
@@ -219,7 +219,7 @@ class _Evicting(Action, ABC):
     def candidates(self, cycle: Cycle, gang: Gang) -> Callable[[], Iterable[Gang]] | None:
         """Return what lists the candidates in any order; None if only their line is known."""
         accepts = self._acceptance(cycle, gang)
-        return lambda: filter(accepts, cycle.running(lambda queue: self.is_victim_queue(cycle, gang, queue)))
+        return lambda: filter(accepts, cycle.lines.running(lambda queue: self.is_victim_queue(cycle, gang, queue)))
 
     def _acceptance(self, cycle: Cycle, gang: Gang) -> Callable[[Gang], bool]:
         """Return whether a job is a candidate, as a function that remembers its answers."""
@@ -243,7 +243,7 @@ class _Evicting(Action, ABC):
 
     def line_of_victims(self, cycle: Cycle, gang: Gang, accepts: Callable[[Gang], bool]) -> JobQueue:
         """Return the line of candidates, the last first."""
-        return cycle.victims(accepts, lambda queue: self.is_victim_queue(cycle, gang, queue))
+        return cycle.lines.victims(accepts, lambda queue: self.is_victim_queue(cycle, gang, queue))
 
 
 def _all_allow(filters: Sequence[VictimFilter], gang: Gang, victim: Gang, action: str) -> bool:
@@ -307,7 +307,7 @@ class Consolidation(_Evicting):
         """Return the line of the first candidates."""
         if self._most < 0:
             return super().line_of_victims(cycle, gang, accepts)
-        return cycle.line_of_victims(islice(filter(accepts, cycle.candidates()), self._most + 1))
+        return cycle.lines.line_of_victims(islice(filter(accepts, cycle.candidates()), self._most + 1))
 
     def why_rejected(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> Refusal:
         """Return the rule that rejects a scenario."""

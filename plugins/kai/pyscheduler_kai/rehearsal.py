@@ -115,14 +115,14 @@ class Rehearsal:
         if free is None:
             return Outcome(is_sure=False)
         tasks = [*gang.to_place(), *victims]
-        wanted = [self._prospects.of(key, each, tasks) for key, each in self._cycle.in_line(gang, victims)]
+        wanted = [self._prospects.of(key, each, tasks) for key, each in self._cycle.lines.in_line(gang, victims)]
         return await self._rehearse(wanted[0], free, wanted)
 
     async def _rehearse(self, own: Prospect, free: FreeGpus, wanted: Sequence[Prospect]) -> Outcome:
         """Rehearse with the short line; if two queues are equal, with heaps. `own`: the job for which the plan is."""
         cycle = self._cycle
         entries = [(each.key, each.gang) for each in wanted]
-        for line_of in (cycle.wanted_line, cycle.line_of) if cycle.knows_order else (cycle.line_of,):
+        for line_of in (cycle.lines.wanted_line, cycle.lines.line_of) if cycle.knows_order else (cycle.lines.line_of,):
             with cycle.proportion.for_now() as book:
                 for each in wanted:
                     if each.lost is not ZERO:

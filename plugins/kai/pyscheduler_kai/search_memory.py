@@ -77,7 +77,7 @@ class Reads:
         """Return what the read jobs are now; None if they are too many. Where there was none, all jobs count."""
         found: _Waiting = {}
         count = 0
-        for row, entries in cycle.pending_under(self.tops).items():
+        for row, entries in cycle.lines.pending_under(self.tops).items():
             last = self.last.get(row)
             end = len(entries) if last is None else bisect_right(entries, last, key=KEY_OF)
             count += end
@@ -143,7 +143,7 @@ class FailedSearches:
         """Return whether filters say the same about all victims as long as the world is the same."""
         if self._victims_last is None:
             self._victims_last = True
-            for at, gang in enumerate(cycle.running(lambda _: True), start=1):
+            for at, gang in enumerate(cycle.lines.running(lambda _: True), start=1):
                 if at % _TURN_EVERY == 0:
                     await cycle.session.turn()
                 if not all(cycle.session.lasts(task) for task in gang.tasks if task.state in _PLACEABLE):

@@ -111,7 +111,7 @@ class Solver:
         #: In a small session a simulation leaves a reason on each victim that finds no other node, as in the original.
         #: A plan log wants to know what is wrong with each scenario.
         self.needs_room_for_all = keeps_all and cycle.is_large and cycle.session.plan_log is None
-        self.tape = VictimTape(victims, cycle.next_victim)
+        self.tape = VictimTape(victims, cycle.lines.next_victim)
         #: Whether no search found anything, or ended before all scenarios were tried.
         self.is_exhausted = True
         #: Scenarios that failed, so that another generator does not try them again.
@@ -127,7 +127,7 @@ class Solver:
             return None
         used = gang.used
         rows = self.cycle.placement.feasible_rows(gang)
-        domains = self.cycle.domains_for(gang, self._candidates)
+        domains = self.cycle.lines.domains_for(gang, self._candidates)
         for generator in self.cycle.generators if domains is None else (domains,):
             search = _Search(self, generator, gang, tasks, rows)
             solution = await (search.run() if domains is None else search.run_whole())
@@ -192,7 +192,7 @@ class _Search:
         if size == len(self._tasks) and solution.is_exact:
             self._last = solution
         else:
-            await self._cycle.undo(solution.statement)
+            await self._cycle.trial.undo(solution.statement)
         # A unit may name a task twice in a scenario, but not once it is recorded.
         self._recorded = [Unit(unit.gang, list(dict.fromkeys(unit.tasks))) for unit in solution.units]
         self._recorded_tasks = solution.tasks
@@ -258,10 +258,10 @@ class _Search:
             return None
         left = np.array([task.node for task in tasks if task.node != NO_NODE], dtype=np.int64)
         rows = cycle.placement.by_name(np.concatenate([rows, left]))
-        statement = cycle.statement()
+        statement = cycle.trial.statement()
         cycle.placement.forget_failures()
         try:
-            await cycle.evict(statement, tasks, action=self._solver.action, by=gang.job)
+            await cycle.trial.evict(statement, tasks, action=self._solver.action, by=gang.job)
             is_promising = (
                 not rehearses
                 or foreseen is not None
@@ -271,11 +271,11 @@ class _Search:
             if not is_placed:
                 self._note_failure(gang, tasks)
             if not is_placed or not self._solver.is_valid(gang, scenario):
-                await cycle.undo(statement)
+                await cycle.trial.undo(statement)
                 return None
         except BaseException:
             # The pass ends here: what was only tried is no result.
-            cycle.discard(statement)
+            cycle.trial.discard(statement)
             raise
         lost = [task for task in tasks if task.state in _LOST]
         unit_of: dict[str, Unit] = {}
@@ -311,9 +311,9 @@ class _Search:
     ) -> bool:
         """Place the job and the victims in the order of queues; return whether the job found room."""
         cycle, own = self._cycle, gang.job.uid
-        placed = cycle.in_line(gang, victims)
+        placed = cycle.lines.in_line(gang, victims)
         wanted = {each.job.uid for _, each in placed}
-        line, left = cycle.line_of(placed), Counter(each.job.queue_row for _, each in placed)
+        line, left = cycle.lines.line_of(placed), Counter(each.job.queue_row for _, each in placed)
         while left:
             following = line.take_one_of(wanted, left)
             is_placed = await cycle.placement.place_gang(statement, rows, following, promise=True)

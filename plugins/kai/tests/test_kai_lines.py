@@ -99,7 +99,7 @@ def drain(line: JobQueue) -> list[str]:
 def test_jobs_come_in_the_order_of_queues(cycle: Cycle) -> None:
     """Waiting jobs come in the order of the tree, the best queue and its best job first."""
     pending = [gang for gang in gangs_of(cycle) if gang.has_pending()]
-    assert drain(cycle.waiting()) == plain_order(cycle, pending)
+    assert drain(cycle.lines.waiting()) == plain_order(cycle, pending)
 
 
 @pytest.mark.slow
@@ -109,7 +109,7 @@ def test_wanted_jobs_keep_their_order_when_others_are_skipped(cycle: Cycle) -> N
     """Taking only some jobs gives the order in which they come among all."""
     pending = [gang for gang in gangs_of(cycle) if gang.has_pending()]
     wanted = {gang.job.uid for gang in pending[::2]}
-    expected = [uid for uid in drain(cycle.waiting()) if uid in wanted]
+    expected = [uid for uid in drain(cycle.lines.waiting()) if uid in wanted]
     line, found = JobQueue(cycle, sorted_by_queue(pending, cycle.job_key)), []
     left = {uid: cycle.gangs[uid].job.queue_row for uid in wanted}
     while left:
@@ -176,7 +176,7 @@ def test_kept_heaps_give_the_line_of_new_heaps(cycle: Cycle, data: st.DataObject
     here = {gang.job.uid for gang in gangs}
     for _ in range(4):
         line = JobQueue(cycle, sorted_by_queue((gang for gang in gangs if gang.job.uid in here), cycle.job_key))
-        assert drain(cycle.waiting()) == drain(line)
+        assert drain(cycle.lines.waiting()) == drain(line)
         for gang in gangs:
             if data.draw(st.booleans()):
                 cycle.proportion.book(gang.tasks[0], placed=data.draw(st.booleans()))

@@ -69,7 +69,7 @@ def test_only_non_preemptible_jobs_must_stay_within_quota(kind: str, reason: str
 
 def order(found: Cycle) -> list[str]:
     """Return the jobs in the order in which allocate takes them."""
-    line, names = found.waiting(), []
+    line, names = found.lines.waiting(), []
     while line:
         names.append(line.pop().job.uid)
     return names
