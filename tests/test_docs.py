@@ -139,7 +139,7 @@ RUN_BY = {
     "examples/15-cookbook/README.md": "tests/examples/test_cookbook.py",
 }
 #: How a block of commands says that no test runs it. `pyscheduler` and `make` commands in it are checked all the same.
-NOT_TESTED = re.compile(r"\A# no test runs this: needs (.+)\n")
+NOT_TESTED = re.compile(r"\A# needs (.+)\n")
 #: Commands that this file or test_repository.py checks, and commands of the shell that only prepare them.
 CHECKED = {"make", "pyscheduler"}
 PREPARING = {".", "cd", "export", "kill", "mkdir", "printf", "sed"}
