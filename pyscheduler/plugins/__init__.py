@@ -2,7 +2,8 @@
 
 Belongs here: the plugins of kube-scheduler 1.36, with its decisions, scores and messages. A plugin imports only
 `framework` and `api`, as third-party plugins do. Code that two plugins share is in `framework`. `hooks` registers the
-plugins by name, as any distribution does; a plugin is imported when a profile enables it.
+plugins by name, as third-party packages do; a plugin is imported when a profile enables it.
 
-Does not belong here: plugins that kube-scheduler does not have. They are distributions in the repository's `plugins/`.
+Does not belong here: plugins that kube-scheduler does not have. Those are separate packages in the top-level
+`plugins/`.
 """

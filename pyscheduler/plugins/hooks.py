@@ -1,6 +1,6 @@
-"""The hook module of this distribution: it registers the in-tree plugins by name.
+"""Registers the in-tree plugins by name, so that a plugin's class is imported only when a profile enables the plugin.
 
-It imports nothing heavy: the class of a plugin is imported when a profile enables the plugin.
+pyscheduler finds this module through an entry point of its package.
 """
 
 from __future__ import annotations

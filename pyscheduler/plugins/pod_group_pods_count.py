@@ -1,4 +1,4 @@
-"""PodGroupPodsCount: prefer the placement in which most members of a group run.
+"""PodGroupPodsCount: of several sets of nodes for a PodGroup, prefer the set on which most members can run.
 
 Source: kube-scheduler 1.36, `plugins/podgrouppodscount`.
 """

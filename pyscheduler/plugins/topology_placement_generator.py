@@ -1,7 +1,8 @@
 """TopologyPlacementGenerator: all pods of a PodGroup run on nodes with one value of a label.
 
-The PodGroup names the label in `spec.schedulingConstraints.topology[0].key`. Each value of the label is a placement; if
-members have nodes already, only the value of these nodes is one. Nodes without the label are in no placement.
+The PodGroup names the label in `spec.schedulingConstraints.topology[0].key`. For each value of the label, the nodes
+with this value are one placement (a set of nodes in which the scheduler tries the group). If members have nodes
+already, the only placement is that of their value. Nodes without the label are in no placement.
 Source: kube-scheduler 1.36, `plugins/topologyaware`.
 """
 

@@ -4,8 +4,8 @@ If the pod is not bound after all, `take_back` removes it from `reservedFor`. `d
 
 Each patch carries the resourceVersion that was read, so the API server refuses it if the claim has changed. Then `bind`
 and `take_back` read the claim again and retry, with five attempts in all; `deallocate` raises the conflict. If `bind`
-gets no answer, or a server error, the write may have happened. The devices then stay promised to the claim until the
-claim was read again, so that no other claim gets them.
+gets no answer, or a server error, the write may have happened. The devices then stay promised to the claim, so that no
+other claim gets them, until the claim was read again.
 
 Differs from kube-scheduler:
 

@@ -1,5 +1,8 @@
-"""A pod's claims in one cycle: nodes that reach the devices of allocated claims, and devices per node for the others.
+"""The nodes that the claims of one pod allow, and the devices that these claims would get on each node.
 
+A claim that has devices allows only nodes that reach them. For the other claims, the allocator finds devices on each
+node, unless `long_work` has found them in the background. A node scores higher if requests get an earlier one of their
+alternatives.
 Source: kube-scheduler 1.36, `dynamicresources`.
 """
 

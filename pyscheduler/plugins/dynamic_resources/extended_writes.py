@@ -1,8 +1,10 @@
-"""Writes of the claim for extended resources: created before the pod is bound, named in the pod, deleted on failure.
+"""Writes of the ResourceClaim that stands for the extended resources of a pod.
 
+Before the pod is bound, the claim is created and named in the pod's status. If the pod is not bound after all, the
+claim is deleted.
 Differs from kube-scheduler: pyscheduler deallocates the claim of a failed attempt before it deletes the claim, which
-requeues pods that wait for devices; kube-scheduler only deletes it, which requeues no pod. pyscheduler creates the
-claim with its finalizer; kube-scheduler adds it later.
+requeues pods that wait for devices; kube-scheduler only deletes the claim, which requeues no pod. pyscheduler creates
+the claim with its finalizer; kube-scheduler adds the finalizer later.
 Source: kube-scheduler 1.36, `dynamicresources/extendeddynamicresources.go`.
 """
 

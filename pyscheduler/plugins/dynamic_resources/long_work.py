@@ -1,14 +1,16 @@
-"""Device selectors and searches that take too long for one cycle: they run in the background, in short slices.
+"""Background work on device selectors and device searches that take longer than a scheduling cycle may.
 
-If a pod's selectors, or the search for its devices, do not end within a cycle, the pod waits. The rest runs here in
-slices of about a millisecond, between other tasks of the event loop. Then the pod is retried and uses the results.
+In pyscheduler, a scheduling cycle may spend only a limited time on the selectors and the search of one pod: twenty
+slices of about a millisecond. If that is not enough, the pod waits, and the work continues slice by slice between other
+tasks of the event loop. Then the pod is retried and uses the results.
 
-A pod gets `filterTimeout` of computing time; a pod that needs more fails with a message that says so. Each such failure
-halves the time of the next pods of its namespace; each minute takes back one halving. A few pods of different
-namespaces are worked on at once, first those of the namespaces that used the least time. So a tenant with endless
-selectors uses a share of the processor for some seconds, and hardly any afterwards.
+A pod gets `filterTimeout` of computing time, without a limit if that is 0. A pod that needs more fails with a message
+that says so. Each such failure halves the time of the next pods of its namespace, down to 0.05 s; each minute takes
+back one halving. At most four pods, each of another namespace, are worked on at once, first those of the namespaces
+that used the least time. So a tenant with endless selectors uses a share of the processor for some seconds, and hardly
+any afterwards.
 
-Differs from kube-scheduler, where a cycle lasts as long as its search, and `filterTimeout` limits the time per node.
+Differs from kube-scheduler, in which a cycle lasts as long as its search, and `filterTimeout` limits the time per node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The time limits of the work on a pod's devices, and its pauses, in which other tasks can run.
+"""Limits of the time that the work on a pod's devices takes, and pauses of this work.
 
-Selectors and the search for devices count steps. After each `QUANTUM` of steps they call `Patience.pause`. It raises an
-error to end the work, or returns; in background work, other tasks run before it returns.
+Device selectors and the search for devices count steps, and call `Patience.pause` after each `QUANTUM` of steps. In a
+scheduling cycle, `pause` raises an error after a number of calls. In background work, `pause` lets other tasks run. In
+both, it raises an error when the pod's time is over.
 """
 
 from __future__ import annotations

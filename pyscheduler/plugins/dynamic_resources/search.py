@@ -1,14 +1,16 @@
 """The search for devices: one claim after the other, one request after the other, one device after the other.
 
-It tries devices in the order of the signature, and the alternatives of a request in the order of preference; it takes
-the first full solution. The order of devices within a request does not matter, so it chooses them in ascending order
-only. It skips a device if another of its kind, in the same state, has failed, and gives up a request if fewer devices
-are left than the request still needs; neither changes which solution comes first.
+The search tries the devices of a node in their order, and the alternatives of a request in the order of preference; it
+takes the first full solution. Three shortcuts do not change the solution:
 
-A claim can have `MOST_DEVICES` devices. If it would get more, other devices cannot help, but only another alternative
-of an earlier request, so the search returns to that request at once.
+* The devices of a request are chosen in ascending order only, because their order within the request does not matter.
+* A device is skipped if another of its kind, in the same state, has failed.
+* A request is given up if fewer devices are left than it still needs.
 
-The steps are generators that a loop drives, because the depth grows with the number of devices.
+A claim can have `MOST_DEVICES` devices. If a claim would get more, no other device can help, but another alternative of
+an earlier request of the claim can. So the search returns to that request at once.
+
+The steps of the search are generators that a loop drives, because recursion would be as deep as there are devices.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go`.
 """
 

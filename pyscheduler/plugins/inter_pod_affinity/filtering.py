@@ -1,8 +1,8 @@
-"""Required terms, of the pod and of placed pods, as numbers of pods per domain.
+"""The filter of InterPodAffinity: required terms, turned into numbers of pods in each topology domain.
 
 There are three kinds of counts: pods that match all affinity terms of the pod, pods that match one of its anti-affinity
 terms, and placed pods with an anti-affinity term that matches the pod. The counts in the domains of a node decide
-whether the pod may run there. In a what-if, each pod that is added or removed changes the counts.
+whether the pod may run there. In a trial, such as preemption, each pod that is added or removed changes the counts.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Differs from kube-scheduler 1.36, where the rejected pod waits for the five-minu
 
 * a term selects a namespace by its labels (kubernetes#141953);
 * the pod has several terms of anti-affinity, and a pod leaves that matched some of them, but not all;
-* the pod wants to be near pods like itself, and the last of these is deleted, so that it may run anywhere
-  (kubernetes#141354).
+* the pod wants to be near pods like itself, and the last pod of this kind is deleted, so that the waiting pod may run
+  anywhere (kubernetes#141354).
 """
 
 from __future__ import annotations

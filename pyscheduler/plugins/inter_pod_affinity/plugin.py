@@ -1,8 +1,8 @@
 """InterPodAffinity at each extension point.
 
-The snapshot's columns have all that the plugin needs to know of other pods: how many pods a selector matches on each
-node, and the terms of the pods there. The snapshot keeps them up to date, so a pod costs what changed since the last
-cycle, and a few passes over the nodes. It costs nothing if neither the pod nor any placed pod has such terms.
+The snapshot keeps all that the plugin needs to know of other pods: how many pods a selector matches on each node, and
+the affinity terms of the pods on each node. So a pod costs what changed since the last cycle, and a few operations on
+arrays of all nodes. It costs nothing if neither the pod nor any placed pod has such terms.
 Source: kube-scheduler 1.36, `pkg/scheduler/framework/plugins/interpodaffinity`.
 """
 

@@ -1,7 +1,8 @@
-"""Nodes grouped by what they have in common, one property after the other.
+"""Group nodes by their properties, so that a value that depends on these properties is computed once per group.
 
-A value that depends on several properties is then computed once for each combination that occurs, however many nodes
-have it. Group ids have no gaps, so that the work grows with the number of combinations.
+Such properties are, for example, the resources that a node offers, and those of which it has too little. `split`
+divides the present groups by one more property. Group ids have no gaps, so that the work grows with the number of
+combinations that occur.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Matching pods per domain, for DoNotSchedule constraints: counted at PreFilter, updated in what-ifs.
+"""Matching pods per domain, for DoNotSchedule constraints: counted at PreFilter, updated in trials such as preemption.
 
 A domain is a value of the topology key, and has the id of that value in the column of the label. A node and its pods
 count only if the node has the keys of all hard constraints, and the constraint's policies include the node.

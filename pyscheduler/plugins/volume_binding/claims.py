@@ -1,4 +1,4 @@
-"""The claims of one pod: bound ones, those that wait for the pod, and those that should be bound already."""
+"""The claims of a pod in three groups: bound, waiting for the pod (WaitForFirstConsumer), left to the controller."""
 
 from __future__ import annotations
 

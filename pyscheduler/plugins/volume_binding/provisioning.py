@@ -1,7 +1,7 @@
-"""The nodes for which a claim's volume can be provisioned: allowed topologies of its class, and room of the driver.
+"""The nodes for which a claim's volume can be provisioned: by the allowed topologies of its class and by free capacity.
 
-A driver whose CSIDriver sets `storageCapacity` reports its room in CSIStorageCapacity objects, each for a class and the
-nodes with certain labels. Source: kube-scheduler 1.36, `volumebinding/binder.go`.
+A driver whose CSIDriver sets `storageCapacity` reports its free capacity in CSIStorageCapacity objects, each for a
+class and the nodes with certain labels. Source: kube-scheduler 1.36, `volumebinding/binder.go`.
 """
 
 from __future__ import annotations

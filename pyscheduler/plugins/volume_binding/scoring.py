@@ -1,8 +1,9 @@
-"""The use of a node's storage by the volumes of the pod, as a score (feature gate StorageCapacityScoring, alpha).
+"""Scores by the storage that the volumes of the pod use (feature gate StorageCapacityScoring, alpha).
 
-The requests of the claims are compared, class by class, with the capacity of the volumes that they would take. If they
-take none, the requests are compared with the room that drivers report. The `shape` in the plugin's args maps each
-class's utilisation to a score, and the node gets the mean. Source: kube-scheduler 1.36, `volumebinding/scorer.go`.
+The requests of the claims are compared, class by class, with the capacity of the volumes that the claims would take. If
+the claims take no volume, their requests are compared with the free capacity that drivers report. The `shape` in the
+plugin's args maps each class's utilisation to a score, and the node gets the mean. Source: kube-scheduler 1.36,
+`volumebinding/scorer.go`.
 """
 
 from __future__ import annotations
