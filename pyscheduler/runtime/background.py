@@ -1,7 +1,8 @@
-"""Background tasks of plugins: their `run()`, and the coroutines they spawn.
+"""Background tasks of plugins: the `run()` of each plugin, and the coroutines that it spawns.
 
-Every task is known here, so that its failure is reported, and so that no task outlives its profile. A `run()` that
-fails is started again, after a pause that doubles with each failure, up to a minute.
+`Background` has every task of a profile, so that it can report a failure, and cancel all tasks when the profile ends. A
+`run()` that fails is started again after a pause: one second at first, then twice as long each time, up to a minute.
+After five minutes without a failure, the pause is one second again.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 This works if a node has room for one such pod only. The node of the last pod then cannot take this pod, and the rest of
 the list still says which node is best. If the node can take this pod, too, its place in the list is unknown, and nodes
-are scored anew.
+are scored anew. They are also scored anew if the pod before was not equal, or if the list is older than half a second.
 
 Differs from kube-scheduler: pyscheduler drops a list after a node was added, deleted or moved to another row, and
 always scores nodes anew for members of a group; kube-scheduler's lists omit new nodes for half a second.

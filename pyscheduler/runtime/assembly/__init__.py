@@ -1,1 +1,1 @@
-"""From installed distributions to running profiles: discovery, registry, expansion of a profile, bound plugins."""
+"""From installed Python packages to running profiles: discovery, registry, expansion of a profile, bound plugins."""

@@ -1,7 +1,7 @@
-"""The plugins that are installed, by name, and the distribution of each.
+"""The plugins that are installed, by name, and the Python package of each.
 
 The registry imports no plugin: a hook names a class as `module:Class`, and `load` imports it when a profile enables it.
-An error of a distribution is kept as text beside its name, and concerns only profiles that enable its plugins.
+The error of a broken package is kept as text beside its name, and concerns only profiles that enable its plugins.
 """
 
 from __future__ import annotations

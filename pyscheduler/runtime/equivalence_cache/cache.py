@@ -1,6 +1,6 @@
 """The equivalence cache of one profile: it stands in for PreFilter, Filter, PreScore and Score.
 
-Each method calls the plain extension point if the cache cannot answer. Plugins whose answers depend on other pods, on
+Each method calls the extension point itself if the cache cannot answer. Plugins whose answers depend on other pods, on
 objects of other kinds or on the time are called for every pod; their answers are joined with the cached ones. The
 decision is the same with and without the cache, to the last random draw, and evaluations are counted alike.
 """

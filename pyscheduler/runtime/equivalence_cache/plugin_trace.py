@@ -1,7 +1,7 @@
 """The calls of plugins for pods of one equivalence class at PreFilter or PreScore; recorded once, then repeated.
 
 A cached plugin either skips the pod or passes it, and writes the same data into the cycle state for every pod of the
-class. A plugin that makes no promise (`Reuse.NEVER`) is called for each pod.
+class. A plugin whose answers must not be reused (`Reuse.NEVER`) is called for each pod.
 """
 
 from __future__ import annotations

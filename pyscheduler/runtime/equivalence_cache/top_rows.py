@@ -1,7 +1,7 @@
-"""The rows with the highest total, updated while the totals of single rows change.
+"""The rows with the highest total score, updated while the totals of single rows change.
 
-A placed pod changes the total of one node, and thousands of nodes can share the highest. Finding them again would take
-three passes over all nodes for each pod.
+A placed pod changes the total of one node, and thousands of nodes can share the highest total. Finding all of them
+again would read the totals of all nodes three times for each pod.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The codes that a plugin may return at each extension point; another code is a mistake of the plugin.
 
-Source: kube-scheduler 1.36, `framework/runtime/framework.go` and the comments of the interfaces. kube-scheduler turns
-another code into an error and says nothing more; here a message names the allowed codes.
+If a plugin returns another code, the error names the allowed codes; kube-scheduler's error does not.
+Source: kube-scheduler 1.36, `framework/runtime/framework.go` and the comments of the interfaces.
 """
 
 from __future__ import annotations

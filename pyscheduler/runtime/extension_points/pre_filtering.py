@@ -1,8 +1,8 @@
 """PreFilter: each plugin checks the pod once; it may reject it, narrow the nodes, or skip its Filter in this cycle.
 
-A plain rejection does not end the phase, because preemption needs the state that all plugins write. A rejection that
-preemption cannot help ends the phase at once. This module also updates that state when a trial, such as preemption,
-adds or removes a pod.
+An ordinary rejection does not end the phase, because preemption needs the state that all plugins write. A rejection
+that preemption cannot help ends the phase at once. This module also updates that state when a trial, such as
+preemption, adds or removes a pod.
 Source: kube-scheduler 1.36, `RunPreFilterPlugins`, `RunPreFilterExtensionAddPod`, `...RemovePod`.
 """
 

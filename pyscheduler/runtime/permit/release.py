@@ -1,11 +1,12 @@
 """Release the pods whose wait at Permit is over, a limited number in each turn of the event loop.
 
 The last member of a group ends the waits of all others, and a member that fails may end thousands of waits. In its
-first turn, each released pod has much to do: its binding begins, or it gives up its node and returns to the queue. All
-of them in one turn would block the loop, and with it timers, watches and probes.
+first turn, each released pod has much to do: its binding begins, or it gives up its node and returns to the queue. If
+all pods did this in one turn, they would block the loop, and with it timers, watches and probes.
 
-Rejected pods come first. While more of them are left than one turn takes, no pod is tried (`given_back`): it would see
-only a part of the room that will be free in a moment, and the decision would be wrong.
+Rejected pods come first. If more pods are rejected than one turn takes, the next scheduling cycle waits (`given_back`)
+until all of them have given up their nodes: earlier, it would see only a part of the room that will be free in a
+moment, and its decision would be wrong.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ The victims on a node depend on what the node offers, on what is used there, and
 pods in order of importance, but not on their names. The shape of a node stands for all of that as one number: nodes of
 equal shape have their victims in the same places. A cluster of a thousand replicas has a handful of shapes.
 
-Shapes are kept by row, and computed again if the generation of the node has changed. A rollback of a statement restores
-the generation, so the shape stays valid.
+Shapes are kept by row, and computed again if the generation of the node has changed. A rollback of trial changes
+restores the generation, so the shape stays valid.
 """
 
 from __future__ import annotations
