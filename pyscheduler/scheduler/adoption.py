@@ -1,8 +1,8 @@
-"""Bindings that an earlier scheduler left to another program, such as a binder of BindRequests, and that are not done.
+"""Continue the bindings that an earlier scheduler left to another program, such as a binder of BindRequests.
 
 Before the first pod is scheduled, the pods of these bindings are assumed on their nodes, and their binding cycles
-continue at Bind. So no other pod gets their room, and none of them gets a second node. A binding whose node has no room
-for it is abandoned, because any program can create one.
+continue at Bind. So no other pod gets their room, and none of these pods gets a second node. A binding whose node has
+no room for it is abandoned, because any program can create one.
 Source: KAI-Scheduler, `pkg/scheduler/api/pod_info` (a pod with a BindRequest is `Binding` on its node).
 """
 

@@ -9,8 +9,8 @@ A call may take seconds, so the methods are coroutines. If an extender does not 
 sense, the attempt ends with an error; if the extender is ignorable, the attempt goes on without it. A failure to score
 never ends an attempt. Ignorable extenders are asked last.
 
-Differs from kube-scheduler: an extender that is sent whole nodes can only return some of these nodes, and plugins score
-them with their pods; in kube-scheduler, returned nodes count as empty, and unknown nodes as feasible.
+Differs from kube-scheduler, if an extender is sent whole nodes: pyscheduler takes only names of nodes from its answer,
+and refuses unknown names; kube-scheduler treats the returned nodes as empty, and unknown nodes as feasible.
 Source: kube-scheduler 1.36, `extender.go`, `findNodesThatPassExtenders`, `prioritizeNodes`, `extendersBinding`.
 """
 

@@ -1,4 +1,4 @@
-"""Failed attempts: the plan for each, without I/O, and the handler that carries it out (queue, event, condition, log).
+"""Failed attempts: a plan for the pod, made without I/O, and the handler that carries the plan out.
 
 Differs from kube-scheduler: a pod that turns out to be bound, or deleted, gets the event but no `PodScheduled=False`,
 which would stay on a bound pod forever.

@@ -1,4 +1,4 @@
-"""Gauges and counters that are computed at each scrape; between two scrapes they cost nothing."""
+"""The scheduler's gauges and counters that are computed at each scrape; between two scrapes they cost nothing."""
 
 from __future__ import annotations
 

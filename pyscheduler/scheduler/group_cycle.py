@@ -1,10 +1,10 @@
 """The group cycle: place all queued members of a group on one snapshot, and then schedule all of them or none.
 
 A `GroupSource` names the groups: a plugin, or the scheduler itself for groups in `spec.schedulingGroup`. When one
-member is popped, the other members are taken out of the queue with it. Then each is tried in one statement: a member
-that finds a node is placed, reserved and permitted in the trial, and its victims are evicted there, so that the next
-member sees all of it. Other tasks run between members; the snapshot does not change. In the end the statement is
-undone, and `group_commit` acts on the decision.
+member is popped, the other members are taken out of the queue with it. Then each is tried in one statement (trial
+changes of the snapshot): a member that finds a node is placed, reserved and permitted in the trial, and its victims are
+evicted there, so that the next member sees all of it. Other tasks run between members; their changes of the cache do
+not reach the snapshot. In the end the statement is undone, and `group_commit` acts on the decision.
 
 Differs from kube-scheduler:
 

@@ -1,13 +1,17 @@
-"""Workload-aware preemption: a PodGroup that does not fit makes room for itself, with the gate on.
+"""Preemption of a PodGroup as a whole, if it does not fit; with the feature gate WorkloadAwarePreemption.
 
 DefaultPreemption searches for victims in the whole cluster (`runtime.preemption.group_search`) and evicts them; members
-do not preempt one by one. The group goes back into the queue as one that waits for a preemption; members are nominated
-to the nodes that they have without the victims.
+do not preempt one by one. A PodGroup with topology constraints does not preempt. The group goes back into the queue as
+one that waits for a preemption; members are nominated to the nodes that they have without the victims.
 
-Differs from kube-scheduler: if members can be tried in another order, pyscheduler preempts only if that fails, too. It
-does not preempt for a group that waits for the preemption of another PostFilter plugin. A ReadWriteOncePod claim counts
-as free once its user is a victim; in kube-scheduler it stays in use. kube-scheduler nominates only members that had a
-node without any victim, so that new pods may take the room of the first victims that end.
+Differs from kube-scheduler:
+
+* If members can be tried in another order, pyscheduler preempts only if that order fails, too.
+* pyscheduler does not preempt for a group that waits for the preemption of another PostFilter plugin.
+* In pyscheduler, a ReadWriteOncePod claim counts as free once its user is a victim; in kube-scheduler, it stays in use.
+* pyscheduler nominates all members that the search places; kube-scheduler nominates only members that had a node
+  without any victim, so that new pods may take the room of the first victims that end.
+
 Source: kube-scheduler 1.36, `runWorkloadAwarePreemption`.
 """
 

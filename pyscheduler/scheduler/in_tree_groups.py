@@ -2,7 +2,7 @@
 
 All pods of such a group are scheduled in one cycle, whatever plugins a profile has. GangScheduling decides whether the
 group needs a minimum of pods. The result of a cycle is written to the condition `PodGroupScheduled` of the PodGroup in
-the background: one write per group at a time, and the last one wins. A group that was scheduled once stays scheduled.
+the background: one write per group at a time, and the last one wins. Once True, the condition stays True.
 Source: kube-scheduler 1.36, `podGroupInfoForPod`, `updatePodGroupCondition`.
 """
 

@@ -1,7 +1,7 @@
 """The work that comes from the queue: the next pod, alone or with all pods of its group.
 
-If an event moves several pods of one kind, one of them fails and no node has room, the others share its failure and are
-not tried. So an event that helps one of a thousand equal pods costs two attempts.
+If an event moves several equal pods back to the queue, they are tried until one fails. If no node has room by then, the
+others are rejected like it, without an attempt. So an event that helps one of a thousand equal pods costs two attempts.
 
 Differs from kube-scheduler, which tries each of them.
 """

@@ -1,7 +1,8 @@
 """The scheduler as a whole: start, the scheduling loop, stop.
 
-The loop takes the next work from its sources (`work`), runs it, and starts a binding task for each pod that found a
-node. It yields after a millisecond or eight works, or earlier if a work demands it, so that other tasks run.
+The loop takes the next `Work` (a decision about a pod or a group) from its sources, runs it, and starts a binding task
+for each pod that found a node. So that other tasks run, the loop yields after each `Work` that does not allow the next
+to follow at once, after eight in a row, and after a millisecond.
 """
 
 from __future__ import annotations

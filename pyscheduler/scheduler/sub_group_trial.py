@@ -1,12 +1,13 @@
-"""The trial of a group whose parts have minimums of their own.
+"""The trial of a group whose sub-groups have minimums of their own.
 
-First come the required parts: each gets nodes for its whole minimum, or is undone, so that another part can have the
-room. Then come the optional parts, each with its whole minimum or no node, and at last single members. Siblings are
-ordered: first parts with members that did not fit in an earlier order, then required parts, then parts that need few
-members.
+A group needs a minimum of members, or of sub-groups that have their minimum. First, the trial places as many sub-groups
+as are needed: each gets nodes for its whole minimum, or is undone, so that another sub-group can have the room. Then
+come the other sub-groups, each with its whole minimum or no node, and at last single members. Siblings are ordered:
+first sub-groups with members that did not fit in an earlier order, then those with a minimum above zero, then those
+that need few members.
 Source: KAI-Scheduler, `allocation_info.go` and `subgrouporder`. Unlike KAI-Scheduler, the order uses the number of
-needed members, not its share of the minimum, and if a part does not fit, its siblings are tried. So equal members start
-whenever they can.
+needed members, not its share of the minimum, and if a sub-group does not fit, its siblings are tried. So equal members
+start whenever they can.
 """
 
 from __future__ import annotations

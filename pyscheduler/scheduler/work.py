@@ -1,6 +1,6 @@
-"""Work for the scheduling loop: what the loop runs next, and the sources that hand it out.
+"""`Work`, a decision about one or more pods that the scheduling loop runs next, and the sources of such work.
 
-The loop takes work from each source in turn and runs one work at a time. A source of another kind is added with
+The loop takes work from each source in turn, and runs one decision at a time. A source of another kind is added with
 `Scheduler.add_source`; the loop does not change. The first source is `queued_pods`: the next pod of the queue, alone or
 with all pods of its group. A source can name profiles whose pods it takes itself: the queue holds these pods
 (`SchedulingQueue.hold`) until the source takes them by name (`SchedulingQueue.take`).
