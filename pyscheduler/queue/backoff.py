@@ -5,12 +5,13 @@ to the queue. Rejections and errors are counted separately: a rejected pod has w
 something (the API server, say) may be overloaded. So rejected pods and failed pods have a heap each. A third heap has
 rejected pods that must serve their whole backoff: held pods, and those with `AfterFailure.serve_backoff`.
 
-With SchedulerPopFromBackoffQ, the first rejected pod is popped from here when activeQ is empty, before its backoff is
-over. The feature also rounds ends of backoff down to whole seconds: pods whose backoff ends in the same second are in
-QueueSort's order, and leave together at the next whole second. Without the feature, ends of backoff are exact and alone
-decide the order; once a second, counted from the start of the queue, all pods whose backoff is over leave.
+With SchedulerPopFromBackoffQ, the first rejected pod is popped from backoffQ when activeQ is empty, before its backoff
+is over. The feature also rounds ends of backoff down to whole seconds: pods whose backoff ends in the same second are
+in QueueSort's order, and leave together at the next whole second. Without the feature, ends of backoff are exact and
+alone decide the order; once a second, counted from the start of the queue, all pods whose backoff is over leave.
 
-Source: kube-scheduler 1.36, `backoff_queue.go`. Whole seconds are those of the clock, upstream of the wall clock.
+Whole seconds are those of the `Clock`; in kube-scheduler, of the wall clock. Source: kube-scheduler 1.36,
+`backoff_queue.go`.
 """
 
 from __future__ import annotations

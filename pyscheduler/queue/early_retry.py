@@ -2,15 +2,16 @@
 
 A group that is retried at each event spends an attempt of each member, and its backoff grows. A group that serves its
 whole backoff starts late. So a member that found no node records how many pods like it need room
-(`AfterFailure.room_for`), and the queue compares events with it during its backoff. If the plugins that rejected the
-member find an event worth an attempt, the scheduler checks within a tenth of a second whether there is that much room.
-If there is, it retries the group. Otherwise it puts the member back, and neither attempts nor backoff change.
+(`AfterFailure.room_for`), and the queue compares events with the member while it backs off. If the plugins that
+rejected the member find an event worth an attempt, the scheduler checks whether there is that much room: at the next
+tenth of a second, for at most twenty pods. If there is, it retries the group. Otherwise the member returns to backoffQ,
+and the check does not count as an attempt.
 
 An early attempt that fails does not lengthen the backoff. The wait before the next early attempt doubles each time,
 until a check finds no room.
 
-Room is also checked for a pod whose backoff has ended, when an event moves the pod out of the unschedulable pods.
-Without room, the pod returns to them, so that a group which does not fit costs no attempts.
+Room is also checked for a pod whose backoff has ended, when an event moves the pod out of the unschedulable pods. If
+there is no room, the pod returns to them, so that a group which does not fit costs no attempts.
 
 Differs from kube-scheduler, which retries these pods as soon as activeQ is empty (SchedulerPopFromBackoffQ).
 """

@@ -1,8 +1,9 @@
 """Nominated pods: a preemption has chosen a node for them, and its victims are still terminating.
 
 Filters on that node count the nominated pod as if it were there. The pod's `status.nominatedNodeName` is written later,
-through the API server, so it may differ from the nomination here. A nomination ends when the pod is assumed, deleted,
-or nominated to another node, and not when the pod leaves the queue. Source: kube-scheduler 1.36, `nominator.go`.
+through the API server, so it may differ from the nomination in the `Nominator`. A nomination ends when the pod is
+assumed, deleted, or nominated to another node, and not when the pod leaves the queue. Source: kube-scheduler 1.36,
+`nominator.go`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The moments at which plugins want rejected pods to be retried (`Status.retry_after_seconds`).
 
-A pod can wait for a time instead of an event. If its plugin gave a moment, it leaves the unschedulable pods then, as
-after an event that helps it: to activeQ, or to backoffQ while it is backing off. One timer is set for the first of
-these moments. It fires at the exact moment and not at a tick, because a maintenance window may begin then.
+A pod can wait for a moment instead of an event. At this moment it leaves the unschedulable pods, as after an event that
+helps it: to activeQ, or to backoffQ while it is backing off. One timer is set for the earliest moment of all pods. The
+timer fires exactly then and not at a tick, because a maintenance window, for example, may begin then.
 """
 
 from __future__ import annotations

@@ -4,12 +4,12 @@ Ten thousand pods may wait for the same event, and most events help none. So pod
 event can help them: profile, rejecting plugins, gating plugin. An event costs one check for each of the few groups;
 then the pods of the matching groups are checked.
 
-Members of a gang that gave up their nodes together must ignore the events that this causes. Their plugin says so with a
-predicate (`AfterFailure.ignored_by`). Pods of one group with the same predicate are kept together, so that an event
-costs one call of the predicate for thousands of members.
+If members of a gang give up their nodes together, they must ignore the events that follow from it. Their plugin says so
+with a predicate (`AfterFailure.ignored_by`). Pods of one group with the same predicate are kept together, so that an
+event costs one call of the predicate for thousands of members.
 
 A pod whose plugin gave the moment of a retry leaves at that moment (`RetryTimes`). Any other pod is flushed, which
-means retried, at the first tick after it has been here for `max_seconds`; ticks are thirty seconds apart.
+means retried, at the first tick after it was unschedulable for `max_seconds`; ticks are thirty seconds apart.
 Differs from kube-scheduler: pyscheduler flushes no gated pod, unless its gating plugin waits for all events;
 kube-scheduler only marks gated pods as flushed, counts them in scheduler_pod_scheduled_after_flush_total when their
 gate opens, and records an event for pods in flight.
