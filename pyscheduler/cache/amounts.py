@@ -1,8 +1,8 @@
-"""A table of amounts: one line per quantity, with one number for each node.
+"""The amounts of resources on all nodes, in one int64 array.
 
-All amounts of a node are written with one assignment, and each line is a contiguous int64 array. An extended resource
-gets a line when the first node has any of it. If there is no room for a new line, lines that have become all zero are
-dropped first, so that names which come and go leave nothing behind.
+A line of the array is a quantity, such as the requested CPU; a column is a node. All amounts of a node are written with
+one assignment, and each line is contiguous in memory. An extended resource gets a line when the first node has any of
+it. If the array is full, lines of zeros are dropped first, so that resources which no node has any more take no memory.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ parts. The fields of the node object (labels, taints, allocatable, images) are c
 only the differences are written. The sums over its pods are written with one assignment into the table of usage; then
 the indexes of ports, claims and affinity are updated, which costs nothing for pods without any of these.
 
-This module does not use the cache or statements: the owner of the columns says which row changed.
+This module knows neither the cache nor trial changes (statements): the owner of the columns says which row changed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Sums of per-node counts over the domains of a label; they are kept, and corrected when a count has changed.
+"""The number of matching pods in each topology domain, summed up from the numbers on each node.
 
-A pod with spread constraints or pod affinity needs the number of pods in each domain. So does the next pod of its kind,
-when one more pod has been placed. Adding up all rows again takes many times as long as finding the row that changed. To
-find this row, the counts themselves are compared, so any array of counts can be used.
+A pod with spread constraints or pod affinity needs these sums. So does the next pod of its kind, when one more pod has
+been placed. Adding up all nodes again takes many times as long as finding the node whose number changed. So the sums
+are kept with the numbers that they were made from, compared with the present numbers, and corrected.
 """
 
 from __future__ import annotations

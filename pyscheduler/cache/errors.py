@@ -1,4 +1,4 @@
-"""Errors for events that contradict the cache."""
+"""`CacheError`, raised for a call that contradicts the cache, for example to remove a pod that it does not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check the sums of a NodeInfo against its node and its pods."""
+"""A check of the cache: the sums in a NodeInfo must equal those computed anew from its node and its pods."""
 
 from __future__ import annotations
 

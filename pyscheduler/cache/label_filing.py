@@ -1,8 +1,9 @@
-"""Indexes of selectors and of labels, so that a match need not go through all of them.
+"""Indexes by label, so that matching selectors with objects need not compare all of them.
 
-Most selectors require one value of some label, so they cannot match an object with another value. A selector is filed
-under the first such label that it requires. Objects are filed under their values of these labels. A lookup returns
-candidates, which must still be compared with the selector.
+Most selectors require one value of some label. `SelectingThings` files each selector under the first such label, and
+finds the selectors that may match given labels. `LabelledThings` files objects under their values of the labels that
+selectors required, and finds the objects that a selector may match. Both return candidates, which must still be
+compared with the selector.
 """
 
 from __future__ import annotations

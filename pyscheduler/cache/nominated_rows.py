@@ -1,6 +1,7 @@
-"""By row of a snapshot, the nominated pods that pods of one priority must leave room for; kept between attempts.
+"""The nominated pods, by row of the snapshot, for which pods of one priority must leave room.
 
-While many pods preempt, a thousand nodes can have nominated pods, and each attempt needs all of them.
+A node must be able to take a pod beside the nominated pods of the same or a higher priority. While many pods preempt, a
+thousand nodes can have nominated pods, and each attempt needs all of them. So they are kept between attempts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The nominations that a snapshot shows: those of the queue, with the changes that statements made.
+"""The nominated pods of each node, as the snapshot shows them to a scheduling cycle.
 
-A statement can nominate a pod to a node, and it ends the nomination of a pod that it places. As long as such a change
-is not undone, the queue's nomination of that pod does not count.
+These are the nominations in the scheduling queue, unless a statement (trial changes of the snapshot, which can be
+undone) has changed them. A statement can nominate a pod to a node, and it ends the nomination of a pod that it places.
+As long as such a change is not undone, the nomination of that pod in the scheduling queue does not count.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A pod that looks for a node must know which of these terms match it. Pods of one
 pods match the same terms. So a term is compared with each kind of pod once, when the kind or the term is new. The
 counts of a term are an array by node, made at first use and then updated with every pod that comes or goes.
 
-Nothing is computed before the first question, and next to nothing if no pod has terms. The generations of the rows show
-what changed, so statements and their rollbacks need no code here.
+Nothing is computed before the first query, and next to nothing if no pod has terms. A query updates the rows whose node
+has a new generation (a number that changes with the node and its pods), also after trial changes.
 """
 
 from __future__ import annotations

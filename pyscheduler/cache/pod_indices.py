@@ -1,8 +1,8 @@
 """Indexes of the host ports, claims and affinity terms of placed pods.
 
 An index remembers its entries of each row. To update a row, it compares them with the row's NodeInfo, whatever happened
-to the row (a pod came, a pod left, a statement was rolled back). The content of an index depends only on the NodeInfos,
-so a rollback restores it exactly. Rows without any of these are not stored, so plain pods cost next to nothing.
+to the row (a pod came, a pod left, a trial was rolled back). The content of an index depends only on the NodeInfos, so
+a rollback restores it exactly. Rows without any of these are not stored, so plain pods cost next to nothing.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """The number of pods that a label selector matches on each node, for spreading and pod affinity.
 
-Nothing is kept before the first question. From then on, pods are counted by kind: same namespace, same labels, both
-terminating or both not. A selector is compared with each kind once, when the selector or the kind is new. Its answer is
-an array, updated with every pod that comes or goes. So a question costs what changed since the last one, however many
+Nothing is kept before the first query. From then on, pods are counted by kind: same namespace, same labels, both
+terminating or both not. A selector is compared with each kind once, when the selector or the kind is new. Its counts
+are an array, updated with every pod that comes or goes. So a query costs what changed since the last one, however many
 pods there are.
 
-The generations of the rows show what changed, so statements and their rollbacks need no code here.
+A query updates the rows whose node has a new generation (a number that changes with the node and its pods), also after
+trial changes.
 """
 
 from __future__ import annotations
