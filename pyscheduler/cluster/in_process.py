@@ -1,4 +1,4 @@
-"""A transport into an embedded API server in the same process, for simulations and most tests."""
+"""Carries requests to an embedded API server (one in Python) in the same process, for simulations and most tests."""
 
 from __future__ import annotations
 

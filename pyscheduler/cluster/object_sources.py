@@ -1,4 +1,7 @@
-"""The sources of a read-only cluster's objects: manifests in files, or one list of each kind from a live cluster."""
+"""Reads the objects of a cluster once, for commands such as `explain`: from manifests in files, or from an API server.
+
+`readonly_cluster` makes a cluster of these objects. `admit` completes the pods of manifests as an API server would.
+"""
 
 from __future__ import annotations
 

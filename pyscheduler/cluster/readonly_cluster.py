@@ -1,7 +1,8 @@
 """A read-only cluster: objects that were read once, for commands that show what the scheduler would do.
 
-A scheduler is built on it as on a live cluster, and the same event handlers fill its cache, queue and listers. But
-nothing is watched, and every write is refused. `object_sources` reads the objects from a file or a live cluster.
+A command such as `explain` builds a real scheduler on this cluster. The same event handlers as on a live cluster fill
+the scheduler's cache, queue and listers. But nothing is watched, and every write is refused. `object_sources` reads the
+objects from files or from an API server.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """The client through which the scheduler reads from an API server and writes to it.
 
-The client runs on two transports: over HTTP (`http`) to a real server, and in process to the embedded server. So tests
-and simulations run the code that ships. Only `auth` imports the official client, which reads credentials.
+The client runs on two transports: HTTP (`http`) to kube-apiserver, and calls within the process to the embedded API
+server, which is written in Python. So simulations and tests run the same client as a cluster. Only `auth` imports the
+official client, which reads credentials.
 
-The client counts each problem that it survives with `recorder.warning`, under one of these names:
+The metric `pyscheduler_warnings_total` counts each problem after which the scheduler goes on, by one of these names:
 
 ====================== =============================================================================================
-`malformed_<kind>`     an object, or an event about it, could not be decoded; its last readable version stays
-`watch_broken`         a list or watch got no answer or was cut off; it is tried again
-`watch_refused`        the API server refused a list or watch; it is tried again
+`malformed_<kind>`     an object, or an event about it, could not be decoded; its last readable version stays in use
+`watch_broken`         a list or watch got no answer or was cut off; the informer tries again
+`watch_refused`        the API server refused a list or watch; the informer tries again
 `relisted`             a watch could not continue (410, gaps, versions running backwards); the kind is listed again
 `informer_failed`      list and watch failed because of a bug in this client; the kind is listed again
 `handler_failed`       an event handler raised an exception; the other handlers were called
@@ -16,6 +17,6 @@ The client counts each problem that it survives with `recorder.warning`, under o
 `event_dropped`        an event was not sent: the queue was full, or the program ended
 `event_refused`        the API server rejected an event
 `event_lost`           all attempts to write an event failed
-`lease_request_failed` a request about the lease failed; it is tried again
+`lease_request_failed` a request about the lease failed; the client tries again
 ====================== =============================================================================================
 """

@@ -1,11 +1,13 @@
-"""Credentials: kubeconfig, in-cluster service account, exec plugins. The one module that imports the official client.
+"""Reads and renews credentials for the API server, from a kubeconfig, a pod's service account or an exec plugin.
 
-The official client reads files, runs exec plugins and renews tokens. This module takes only the host, the TLS files and
-the current token from it. It imports the client when credentials are loaded, because that takes over half a second.
+Only this module imports the official Python client of Kubernetes. The official client reads files, runs exec plugins
+and renews tokens; this module takes the host, the TLS files and the current token from it. The import takes over half a
+second, so it happens only when credentials are loaded.
 
 Credentials expire while the scheduler runs. A token in a file is read again every minute, and an exec plugin runs again
-before its token expires. Both happen at once after a 401 from the API server. If that fails, the old credentials stay
-in use. The files of certificates and authorities are also read again every minute, because they are rotated in place.
+before its token expires. After a 401 from the API server, both happen at once. If new credentials cannot be read, the
+old ones stay in use. The files of certificates and authorities are also read again every minute, because they are
+rotated in place.
 
 Differs from kube-scheduler: impersonation (`as`) and SOCKS5 proxies are errors.
 """

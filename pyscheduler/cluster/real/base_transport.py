@@ -1,4 +1,4 @@
-"""The base class of both transports: it makes the client that sends requests through the transport."""
+"""The base class of transports, which carry requests to an API server; `connect` makes the client on a transport."""
 
 from __future__ import annotations
 

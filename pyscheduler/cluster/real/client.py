@@ -1,13 +1,13 @@
-"""The client: informers, reads, writes and events, with rate limits, retries and conflict handling.
+"""The scheduler's client of an API server: informers, reads, writes and events, with rate limits and retries.
 
-Every request but those of informers waits for the rate limit and for a place among the requests in flight (see
+Every request except those of informers waits for the rate limit, and until few enough requests are in flight (see
 `concurrency`). A request is retried only if it cannot take effect twice:
 
 - reads, patches, deletions and evictions after a broken connection or a temporary error of the server;
 - every request after 408, 429 and 503, because the server refused it before doing anything.
 
-If the answer to a binding is lost, the client reads the pod; its node shows whether the binding happened.
-Informers have no limits: their requests are few, and all decisions depend on their data.
+If the answer to a binding is lost, the client reads the pod; its node shows whether the binding happened. Informers
+have no limits: their requests are few, and all decisions depend on their data.
 """
 
 from __future__ import annotations

@@ -1,23 +1,24 @@
-"""The number of requests in flight at once: as many as the API server keeps up with, and never more than 64.
+"""Limits the requests in flight at once to as many as the API server keeps up with, at most 64.
 
 The limit, called the window, follows additive increase and multiplicative decrease, as in TCP (RFC 5681):
 
-- It grows by one after as many good answers as it is wide, if at least half of it was in use (RFC 7661).
-- A refusal cuts it to half of the requests that were in flight when the refused one was sent. Refusals are 429 to any
-  request, 503 or 504 to a write, and no answer for over a second. Requests sent before a cut cause no second cut.
-- It does not reach the size at which a request was refused before `Retry-After` is over; up to there, it grows at once.
-  So a server that takes eight requests at a time gets eight nearly always, and a ninth once a second.
-- If a window of one is refused, no request is sent until `Retry-After` is over.
+- A window of n grows by one after n good answers, if at least half of the window was in use (RFC 7661).
+- A refusal cuts the window to half of the requests that were in flight when the refused request was sent. Refusals are:
+  429 to any request, unless a disruption budget forbids the eviction; 503 or 504 to a write; no answer for over a
+  second. If requests that were sent before a cut are refused, too, they cause no second cut.
+- For the time in `Retry-After` (one second without that header, five at most), the window stays below the number of
+  requests at which the server refused. So a server that takes eight requests at a time gets eight nearly always, and a
+  ninth once a second. If a window of one is refused, no request is sent for that time.
 
-A slow answer alone is weak evidence: at 640 requests per second, 64 in flight take 100 ms each, and with fewer in
-flight, the server would only do less. So a slow write halves the window, to eight at least, only if it took longer than
-a second (the SLO of Kubernetes for writes) and more than twice as long as the quickest recent one, and if more than
-eight requests were in flight. An admission webhook that always takes two seconds does not get faster by fewer requests.
+A slow answer alone is weak evidence that the server is overloaded. So a slow write cuts the window to half, and to
+eight at least, only if the write took longer than a second (the SLO of Kubernetes for writes) and more than twice as
+long as the quickest recent one, and if more than eight requests were in flight. An admission webhook that always takes
+two seconds would not get faster with fewer requests.
 
-Requests wait for their turn in three classes, each in order of arrival. Bindings, evictions, nominations and reads come
-first. Statuses and conditions (deferred) get every fourth turn while others wait, so they are late but not starved.
-Events (background) wait until no other request waits, and take half of the window at most. Lists and watches of
-informers, and requests for the lease, do not wait here.
+Requests wait in three classes, each in order of arrival. Bindings, evictions, nominations and reads come first.
+Statuses and conditions (deferred) get every fourth turn while requests of the first class wait, so they are late but
+not starved. Events (background) wait until no other request waits, and take half of the window at most. Lists and
+watches of informers, and requests for the lease, are not limited.
 
 Differs from kube-scheduler: client-go limits requests per second, and leaves the number in flight to the server; each
 refused request waits by itself, while all others go on.

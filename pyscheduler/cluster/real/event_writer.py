@@ -1,9 +1,9 @@
-"""Writes events in the background: a queue, four workers, and series.
+"""Sends Events to the API server in the background, and counts repeated events as one series, as client-go does.
 
-As in client-go, events that differ only in note and time are one series. The first event is created on the API server,
-the second makes it a series of two, and further ones are only counted. The count is written every half hour while the
-series continues, and once more when it has been quiet for six minutes, which ends it. While a series waits to be
-written, repetitions only raise its count. So no two workers write one series, and its creation comes before patches.
+Events that differ only in note and time are one series. The first event is created on the API server, the second makes
+it a series of two, and further ones are only counted. The count is written every half hour while the series continues,
+and once more after six minutes without a repetition; then the series ends. Four workers write; only one of them works
+on a series at a time, and creates the event before it patches the count.
 
 Bindings come first: events have a rate limit of their own, and are sent when no other request waits (see
 `concurrency`). If the queue is full, new events are dropped and counted. Source: client-go `tools/events`.

@@ -1,11 +1,12 @@
 """The HTTP transport: connections to an API server, with credentials that are renewed in time.
 
 There are three sets of connections. Writes use a pool of keep-alive connections (`write_connections`). Reads, and
-writes through a proxy, use a bounded pool of aiohttp. Each watch has a connection of its own, because it takes minutes.
-Its body is read in chunks of any size, because the line of an event may be longer than any line limit.
+writes through a proxy, use a bounded pool of aiohttp. Each watch has a connection of its own, because a watch takes
+minutes. The body of a watch is read in chunks of any size, because the line of an event may be longer than any line
+limit.
 
 The client asks a remote server for compressed answers, unless the kubeconfig says `disable-compression`: an API server
-compresses from 128 KiB on, and a page of pods shrinks to a tenth. It does not ask a server on the same machine:
+compresses from 128 KiB on, and a page of pods shrinks to a tenth. The client does not ask a server on the same machine:
 decompression would cost as much CPU as decoding, and compression in the server several times that.
 """
 

@@ -1,18 +1,20 @@
 """List and watch: keep a local copy of one kind of object, and report every change to the handlers exactly once.
 
 An informer lists in pages, then watches from the version of the list. When a watch ends, breaks or falls silent, the
-next one continues from the latest version. `informer_rules` decides when the informer lists again; the handlers then
-get the difference. Silence alone is no failure: an API server may send a bookmark only every ten minutes. Between
-failures, the informer waits for a backoff, which is reset after a while without failures.
+next watch continues from the latest version. `informer_rules` decides when the informer lists again; the handlers then
+get the difference. Silence alone is no failure: an API server may send a bookmark only every ten minutes. After a
+failure, the informer waits for a backoff, which is reset after a while without failures.
 
 An object that cannot be decoded is counted and skipped; the copy keeps its last readable state. If the CRD of an
 optional kind is absent, the copy is empty, and the informer looks for the kind from time to time. The server may refuse
-optional kinds that are not built in, and kinds of devices: pods that need devices then wait. If it refuses the first
-list of another kind, the scheduler ends, because its decisions would be wrong.
+access to optional kinds that are not built in. It may also refuse access to kinds of devices; then pods that need
+devices wait. If the server refuses the first list of any other kind, the scheduler ends, because its decisions would be
+wrong.
 
-Handlers run on the event loop, in order, one object at a time; long lists and bursts yield between chunks.
+Handlers run on the event loop, in order, one object at a time. During long lists and bursts, other tasks run in
+between.
 
-Differs from kube-scheduler: it works without a built-in kind whose API group or version the server does not serve.
+Differs from kube-scheduler: pyscheduler works without a built-in kind whose API group or version is not served.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The rules of list and watch, without I/O: an informer reports what happened, and gets its next step.
+"""The rules of list and watch, without I/O: an informer reports what happened, and asks what to do next.
 
 A watch continues from the version of the last event or bookmark. An informer lists again after a 410, after an event
 that contradicts its copy, after repeated silence, and after watches that keep ending at once. After a broken or silent
-connection it first checks whether the server still knows the version: a server that was restored from a backup accepts
-a watch from a version in its future, and sends nothing until it reaches that version.
+connection, the informer first checks whether the server still knows the version: a server that was restored from a
+backup accepts a watch from a version in its future, and sends nothing until its own versions reach that version.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Leader election: of several replicas one leads, as long as it renews a Lease; the others wait for it to stop.
+"""Leader election: one of several replicas leads while it renews a Lease; the others wait until the Lease is free.
 
 A program uses `LeaderElector`. `lease_rules` decides what to do, `lease_keeper` sends the requests, and `lease_thread`
 runs the keeper in a thread of its own.
@@ -11,9 +11,9 @@ runs the keeper in a thread of its own.
     finally:
         await elector.release()
 
-`is_leader` compares the time of the last renewal with a clock, so it is right at any moment. A process that was
-suspended for a minute reads False on its first step, before it learns that another replica leads. `lost` and `on_lost`
-follow when the program's event loop runs.
+`is_leader` compares the time of the last renewal with a clock, so it is right at any moment. In a process that was
+suspended for a minute, `is_leader` is False at once, although the process does not know yet that another replica
+leads. Then `lost` returns, and `on_lost` is called, when the program's event loop runs.
 
 With a `heartbeat`, the lease is renewed only while that event loop runs. If the loop is blocked for `retryPeriod`,
 renewals stop; if it stays blocked for `renewDeadline`, the lease is lost.

@@ -1,9 +1,9 @@
-"""A transport that lets writes through only while this replica leads.
+"""A transport that sends writes only while this replica leads.
 
-Time passes between the decision to bind and the request: a binding may wait for the rate limit or for a retry. So the
-transport checks the lease right before it sends bytes. The inner transport checks it again if a request had to wait for
-a connection or for credentials. Reads always pass, because a standby keeps its caches up to date. Events pass, too,
-because they report what this replica did while it led.
+Time passes between the decision to bind and the request: a binding may wait for the rate limit or for a retry. So this
+transport checks the lease right before it sends a request. The HTTP transport, which it wraps, checks again if a
+request had to wait for a connection or for credentials. Bindings by extenders are checked, too. Reads always pass,
+because a standby keeps its caches up to date. Events pass, because they report what this replica did while it led.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Reads, creates and replaces the lease as `lease_rules` says, over one transport, until it is lost or released.
+"""Reads, creates and replaces the Lease of leader election as `lease_rules` says, until the lease is lost or released.
 
 One attempt is at most one write, one read, and one more write. A leader begins with the write, because it knows what it
-wrote last, and reads only if that is refused. A request may take half of the renew deadline, so that another attempt is
-possible if a connection hangs. A leader's request must also end before its leadership does.
+wrote last; it reads only if the write is refused. A request may take half of the renew deadline, so that another
+attempt is possible if a connection hangs. A leader's request must also end before its leadership does.
 
 Before this replica competes, the keeper only reads, so that it knows how long another replica's lease is valid. The
 keeper also writes nothing while the program's event loop is blocked: another replica then replaces this leader.

@@ -1,8 +1,8 @@
-"""The local copy of one kind of object, and the handlers of its changes.
+"""The informer's local copy of the objects of one kind, and the handlers of their changes.
 
-A list, an event or a new full state is compared with the copy, and the handlers get each difference exactly once: an
-object is added, updated any number of times, deleted. An object that was deleted and created again under the same name
-has another uid. Handlers see a deletion and an addition then, even if the informer missed the deletion.
+A list, or an event of a watch, is compared with the copy, and the handlers get each difference exactly once: an object
+is added, updated any number of times, deleted. An object that was deleted and created again under the same name has
+another uid. Handlers see a deletion and an addition then, even if the informer missed the deletion.
 
 If an object cannot be decoded, its last readable state stays in the copy, until a readable state or its deletion comes.
 

@@ -1,7 +1,7 @@
-"""A sign of life of an event loop that other threads can read.
+"""Shows other threads whether an event loop runs, and for how long it has been blocked.
 
-Four times a second, the loop stores the time. Other threads compute from it how long the loop has been blocked. The
-lease is not renewed while the loop is blocked, and a probe fails if it was blocked for five seconds.
+Four times a second, the loop stores the time. Other threads compare this time with the clock. The lease is not renewed
+while the loop is blocked, and a probe fails if the loop was blocked for five seconds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Backoff between attempts, a watchdog for silent streams, and pauses for the event loop, all on the injected clock.
+"""Delays between retries, a timeout for streams that fall silent, and breaks in long work for other tasks.
 
-asyncio's own timeouts follow the event loop. These follow the `Clock`, so that they work in virtual time, too.
+`Backoff`, `Watchdog` and `Slices` measure time with the `Clock` that they are given, because tests and simulations use
+a virtual clock. asyncio's own timeouts measure real time.
 """
 
 from __future__ import annotations

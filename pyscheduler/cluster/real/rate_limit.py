@@ -1,6 +1,6 @@
-"""Client-side throttling: a token bucket on the injected clock, like client-go's flow control.
+"""Limits the requests per second of a client: a token bucket, as in client-go's flow control.
 
-Requests pass in order of arrival. A bucket without a limit costs nothing.
+Requests pass in order of arrival. With a `qps` of 0 or less, no request waits. Time is that of the given `Clock`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""The first request to the API server, so that a wrong address or a refused credential is one clear line at the start.
+"""The first request to the API server: a wrong address or refused credentials give one clear error at the start.
 
-Short-lived commands send one request. The scheduler waits for a server that is down or not ready yet, as kube-scheduler
-does, because both are often started together. For 30 s after it came up, such a server may still refuse credentials.
+Commands such as `explain` send one request. `run` waits for a server that is down or not ready yet, as kube-scheduler
+does, because both are often started together. A server that came up during this wait may refuse credentials for 30 s
+more, because it has not read all accounts and roles yet.
 
 Differs from kube-scheduler: the program ends if the server refuses the credentials (401, or a 403 that is no Kubernetes
-`Status`), if its certificate is not trusted, or if it is no API server; kube-scheduler's informers retry for ever. A
-403 of RBAC is a `Status`, and the program goes on.
+`Status`), if the server's certificate is not trusted, or if it is no API server; kube-scheduler's informers retry for
+ever. A 403 of RBAC is a `Status`, and the program goes on.
 """
 
 from __future__ import annotations

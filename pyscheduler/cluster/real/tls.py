@@ -1,4 +1,4 @@
-"""The TLS part of credentials: trusted authorities and the client certificate."""
+"""Makes the TLS settings of connections to an API server: trusted authorities and the client certificate."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Keep-alive connections for writes: thousands of small requests a second, each with a short answer.
+"""Keep-alive connections for writes to the API server: thousands of small requests a second, each with a short answer.
 
-For each request, a general HTTP client handles URL, redirects, cookies, timers and tables of headers. That takes
-several times as long as sending a binding and reading its answer. Here asyncio carries the bytes and does TLS,
-httptools parses the answers, and what all requests have in common is prepared once. Lists, watches and requests through
-a proxy use aiohttp.
+A general HTTP client handles URL, redirects, cookies, timers and tables of headers for each request. That takes several
+times as long as sending a binding and reading its answer. In this module, asyncio carries the bytes and does TLS,
+httptools parses the answers, and the bytes that all requests have in common are prepared once. Lists, watches and
+requests through a proxy use aiohttp.
 
 Each connection carries one request at a time. So there are as many connections as requests were in flight at once,
 which `concurrency` limits. A request takes the connection that was used last; connections that stay idle are closed.
