@@ -1,4 +1,7 @@
-"""Inspect code that the scheduler calls: is it pyscheduler's own, which arguments does it take, whose method is it."""
+"""Inspects functions and classes that the scheduler calls: their origin, their arguments, the object they belong to.
+
+For example, plugins outside of the package `pyscheduler` are checked and measured, and in-tree plugins are not.
+"""
 
 from __future__ import annotations
 

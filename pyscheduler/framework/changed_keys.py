@@ -1,6 +1,8 @@
-"""A log of changed keys: a reader remembers a position, and later asks for the keys that changed since.
+"""A log of changed keys, for readers that process only what has changed since they last read.
 
-The log keeps only the last change of each key. So a reader gets each changed key once.
+A reader remembers its position in the log. Later it gets each key that changed since this position, once. The log has
+only the latest change of a key, and at most 32,768 keys. If keys after a reader's position were dropped, the reader
+gets None, and must assume that every key changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The cluster events that follow from an update of a pod or a node.
+"""Returns the cluster events that follow from an update of a pod or a node.
 
 The API server sends the new object, and does not say what changed. Plugins register for specific changes that may help
 their pods, such as a node's label or a smaller request. So the functions compare the old and the new object, and return

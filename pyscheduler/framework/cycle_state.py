@@ -1,8 +1,9 @@
 """`CycleState`: data that a plugin keeps between the extension points of one scheduling cycle.
 
 The scheduler creates the state at the start of a cycle, passes it on to the pod's binding cycle, and drops it at the
-end. Before it tries changes of the cluster, as in preemption, the scheduler clones the state. So a value that a plugin
-changes after PreFilter needs a `clone()`. A value without `clone()` is shared by all clones and must not change.
+end. Before the scheduler tries out changes of the cluster, for example to find preemption victims, it clones the state.
+So a value that a plugin changes after PreFilter needs a `clone()`. A value without `clone()` is shared by all clones
+and must not change.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Pods that are leaving a node, and the time until they should be gone.
+"""Estimates when pods that are being deleted will be gone from their node, and which of them may never be.
 
-A victim frees its room only when the kubelet of its node reports that the pod has ended. The kubelet of a node that is
-not ready may never report it, and a pod may outlive its grace period, for example because a volume cannot be unmounted.
-Without a limit, a preemptor would wait for such a victim for ever.
+A preemption victim frees its resources only when the kubelet of its node reports that the pod has ended. The kubelet of
+a node that is not ready may never report that, and a pod may outlive its grace period, for example because a volume
+cannot be unmounted. Without a limit (the grace period and 30 s), a preemptor would wait for such a victim for ever.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""The device class of each extended resource, for the plugins of one profile.
+"""Maps extended resources to the device classes (DRA) that provide them, for the plugins of one profile.
 
 A pod may request devices as an extended resource. Then a device class names the resource (`spec.extendedResourceName`),
 or the resource is named after the class (`deviceclass.resource.kubernetes.io/<name>`). On nodes that do not offer the
-resource themselves, NodeResourcesFit leaves the check to DynamicResources. Both plugins read this mapping, and
-DynamicResources updates it; without that plugin, no resource has a class.
+resource themselves, NodeResourcesFit leaves the check to DynamicResources. Both plugins read the mapping of this
+module, and DynamicResources updates it; without that plugin, no resource has a class.
 
 Differs from kube-scheduler:
 
 - If several classes name one resource, pyscheduler uses the newest one that exists; in kube-scheduler, after the newest
   class was deleted or renamed, the resource has no class until one of the others changes.
-- The other classes keep the resource named after them; in kube-scheduler they lose it.
+- The older of these classes keep the resources that are named after them; in kube-scheduler they lose them.
 - Without DynamicResources, pyscheduler's NodeResourcesFit checks these resources; kube-scheduler's accepts any node.
 
 Source: kube-scheduler 1.36, `deviceclass/extendedresourcecache`.

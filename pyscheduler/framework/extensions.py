@@ -1,8 +1,9 @@
-"""Extensions that one distribution offers to a plugin of another: batch systems, policies, actions, and the like.
+"""Extensions that one Python package offers to a plugin of another, such as the batch system of a preset of `Batch`.
 
-A distribution registers them in its hook, as `module:Name` (`registry.add_system`, `add_batch`, `add_action`,
-`add_queue_dialect`, `add_grouper`). The plugin imports an extension when a profile names it. Plugins get all
-registered extensions with `Extensions.of(handle)`.
+A package registers extensions in its hook (see `framework.hooks`), as `module:Name`: batch systems, policies and
+actions (`registry.add_system`, `add_batch`, `add_action`), dialects of queues (`add_queue_dialect`), and groupers of
+the plugin PodGrouper (`add_grouper`). The plugin gets all registered extensions with `Extensions.of(handle)`, and
+imports those that its profile uses.
 """
 
 from __future__ import annotations

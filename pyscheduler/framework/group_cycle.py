@@ -1,9 +1,9 @@
-"""Group cycles: the pods of a group are placed on one snapshot, all of them or none.
+"""Group cycles: one scheduling cycle decides about all pending members of a group, on one snapshot.
 
-A plugin that wants this for its groups is a `GroupCyclePlugin`. First the scheduler places the members in a trial (see
-`framework.trial`), in which Permit reads from `state.trial` which members have a node so far. The group is feasible as
-soon as Permit approves one member. Then the scheduler undoes the trial, and assumes and reserves the members for real.
-It calls Permit once more, with `state.trial` None.
+A plugin inherits `GroupCyclePlugin` to have its groups scheduled in this way. First the scheduler places the members in
+a trial, whose results are taken back (see `framework.trial`). In the trial, Permit reads from `state.trial` which
+members have a node so far. The group is feasible as soon as Permit approves one member. Then the scheduler undoes the
+trial, and assumes and reserves the members for real. It calls Permit once more, with `state.trial` None.
 Source: kube-scheduler 1.36, the pod group cycle (KEP-4671), which supports only groups of `spec.schedulingGroup`.
 """
 

@@ -1,6 +1,6 @@
-"""The hook with which a distribution registers its plugins.
+"""The pluggy hook by which a Python package registers its plugins with pyscheduler.
 
-A distribution declares an entry point in the group `pyscheduler` that names its hook module, and that module implements
+The package declares an entry point in the group `pyscheduler` that names its hook module, and that module implements
 `pyscheduler_register`. The module must import quickly: it names classes as `module:Class` strings, and pyscheduler
 imports a class only if a profile enables it. pluggy calls the hook once, at the start.
 """

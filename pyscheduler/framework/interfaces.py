@@ -1,14 +1,14 @@
 """One class for each extension point; a plugin inherits those that it implements.
 
 A plugin is made once per profile, with its args and its `Handle`, and lives as long as the scheduler. The scheduling
-cycle calls the methods up to Permit on the event loop. These are plain functions and must not block; only `post_filter`
-may be `async def`. `pre_bind`, `bind` and `post_bind` may be `async def`, too; they run in the pod's binding cycle, and
-many binding cycles run concurrently.
+cycle calls the methods up to Permit on the event loop. These methods are plain functions and must not block; only
+`post_filter` may be `async def`. `pre_bind`, `bind` and `post_bind` may be `async def`, too; they run in the pod's
+binding cycle, and many binding cycles run concurrently.
 
 An exception in a plugin method becomes an ERROR status that names the plugin: the pod is retried after a backoff, and
 the scheduler goes on. A method whose result is `Status | None` returns None for success.
 
-Source: kube-scheduler 1.36, `k8s.io/kube-scheduler/framework`. The methods for all nodes at once are our own.
+Source: kube-scheduler 1.36, `k8s.io/kube-scheduler/framework`. The methods for all nodes at once are pyscheduler's own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """`NamespaceUsage`: the requests of the pods of each namespace, summed over all nodes.
 
-For every pod, a quota plugin compares such a sum with a limit. A search for victims does so again after each pod that
-it takes off a node or puts back. So only nodes whose generation has changed since the last call are read again. The
-sums are those of the snapshot: they include pods that are not bound yet and, in a trial, lack the evicted pods.
+A quota plugin compares the sum of a namespace with a limit: for every pod and, in a search for victims, after each pod
+that the search removes or puts back. So that this is fast, a call reads only nodes whose generation (a number that
+grows with each change) differs from that of the last call. The sums are those of the snapshot: they include pods that
+are not bound yet and, in a trial (a cycle that is undone), lack the evicted pods.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """`NodeInfo`: a node, its pods, and the sums of their requests.
 
 The cache has one `NodeInfo` per node, and the snapshot has another, which plugins read. Methods that change a
-`NodeInfo` raise its generation; by this number, the snapshot and the columns know which nodes to update.
+`NodeInfo` raise its generation. By the generation, the snapshot and its arrays (see `framework.nodes`) know which nodes
+to update.
 """
 
 from __future__ import annotations

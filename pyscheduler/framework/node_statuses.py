@@ -1,7 +1,8 @@
 """`NodeStatuses`: the statuses of many nodes, as arrays.
 
-A columnar filter returns a `NodeStatuses`. The runtime merges those of all filters into the cycle's diagnosis, from
-which PostFilter plugins read statuses by node name. All nodes that fail for the same reason share one `Status`.
+A filter plugin that answers for all nodes at once (`filter_nodes`) returns a `NodeStatuses`. The runtime merges those
+of all filters into the cycle's diagnosis, in which PostFilter plugins look up the status of a node by its name. All
+nodes that fail for the same reason share one `Status`.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
 A columnar plugin (`filter_nodes`, `score_nodes`) works on the arrays and never loops over the nodes. A plugin for one
 node at a time (`filter`, `score`) gets `NodeInfo` objects. Row i of every array belongs to `nodes[i]`.
 
-The snapshot owns the arrays. A plugin must not write into them, and must not keep them after its method returned:
-the next update changes them in place.
+The snapshot owns the arrays. A plugin must not write into them, and must not keep them after its method returned: the
+next update changes them in place.
 
-Values that many nodes share (taints, the value of a label) are interned: the column has a small id for each node. A
-plugin evaluates each distinct value once, and spreads the results over the nodes by indexing (`table[ids]`); see
-`LabelColumn` and `TaintColumn`.
+Values that many nodes share (taints, the value of a label) are interned: an array (a column) has a small id for each
+node. A plugin evaluates each distinct value once, and spreads the results over the nodes by indexing (`table[ids]`);
+see `LabelColumn` and `TaintColumn`.
 """
 
 from __future__ import annotations

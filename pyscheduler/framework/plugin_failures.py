@@ -1,8 +1,10 @@
-"""Reports exceptions in plugins: the first is logged with its traceback, and all are counted.
+"""Reports failures of plugins: logs the traceback of the first failure of each kind, and counts all; also slow calls.
 
-A broken plugin fails for each pod, in the same way, thousands of times a minute. Two failures are the same if plugin,
-extension point, type of the exception and the line that raised it are the same. The log has the traceback of the first,
-and a line when their number reaches 10, 100, 1,000 and so on. At verbosity 4 it has a line for each.
+A broken plugin fails for each pod, in the same way, thousands of times a minute. Two failures are of the same kind if
+plugin, extension point, type of the exception and the line that raised the exception are the same. The log has the
+traceback of the first, and a line when their number reaches 10, 100, 1,000 and so on. At verbosity 4 it has a line for
+each failure. Calls that block the event loop for over 0.1 s are counted, and for each plugin and extension point at
+most one of these calls is logged a minute.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Finds the plugin whose code failed, in a function or coroutine that the plugin gave to the scheduler.
+"""Finds the plugin to which a failed or slow function or coroutine belongs, so that the log can name the plugin.
 
-Such a function may be a lambda, a partial or a function of a module, which names no plugin. So `PluginOwners` searches
-after a failure: in the values that the function captured, in the traceback, and by the module that defines it.
+Plugins give functions and coroutines to the scheduler, for example event handlers and tasks. Such a function may be a
+lambda, a partial or a function of a module, which names no plugin. For a failure, `PluginOwners` looks at the values
+that the function captured, at the traceback, and at the module that defines the function; for a slow call, there is no
+traceback. If several plugins are in question, the result is empty.
 """
 
 from __future__ import annotations

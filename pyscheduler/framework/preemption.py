@@ -1,8 +1,9 @@
-"""Preemption: rules that a plugin may override, candidates, findings, and the interface to extenders.
+"""Preemption for plugins: the rules that a plugin can change, and the results of a search for victims.
 
 `handle.preemptor(name, rules)` gives a plugin a `Preemptor`, which searches for victims, chooses the node and evicts.
-A plugin changes the behaviour by a subclass of `PreemptionRules`, which itself has the rules of kube-scheduler's
-default preemption.
+`PreemptionRules` has the rules of kube-scheduler's default preemption, except for victims that never leave a node
+(`is_stuck`); a plugin changes rules in a subclass. In a trial (a cycle that is undone), a preemptor evicts nobody, and
+leaves what it found as `PreemptionFindings`. Extenders take part through `PreemptionExtender`.
 Source: kube-scheduler 1.36, `framework/preemption` and `plugins/defaultpreemption`.
 """
 

@@ -1,7 +1,8 @@
 """A profile with all defaults applied: names, order and weights of plugins.
 
-`config` makes profiles from a KubeSchedulerConfiguration, `testing` makes them directly. A profile has the list
-`multiPoint` as it is in the file: only the runtime, which knows the plugins' classes, can expand it.
+`config` makes profiles from a KubeSchedulerConfiguration, `testing` makes them directly. The list `multiPoint`, whose
+plugins are enabled at every extension point that they implement, is still as in the file: only the runtime knows the
+plugins' classes, and can expand the list.
 """
 
 from __future__ import annotations

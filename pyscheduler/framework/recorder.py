@@ -1,4 +1,4 @@
-"""`Recorder`: the metrics of the scheduler itself.
+"""`Recorder`: the interface through which the scheduler records its own metrics; `telemetry` exports them.
 
 Names and labels of the metrics are kube-scheduler's. Times are seconds.
 """

@@ -1,4 +1,4 @@
-"""Amounts of resources, all integers: CPU in thousandths of a core, everything else in its own unit."""
+"""Amounts of resources as integers: CPU in thousandths of a core, memory and ephemeral storage in bytes."""
 
 from __future__ import annotations
 

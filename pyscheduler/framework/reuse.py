@@ -1,8 +1,8 @@
-"""`Reuse`: how long the equivalence cache may keep the answers of a plugin.
+"""`Reuse`: how long the equivalence cache, which reuses plugins' answers for equal pods, may keep a plugin's answers.
 
-A template often has thousands of pods, and between two of them little changes: one node has one more pod. A plugin
-may declare how long its answers are valid. Then the cache keeps its answers for equal pods, and the scheduler calls the
-plugin only for nodes whose answer may have changed. It calls plugins without a declaration for every pod.
+A Job or Deployment often has thousands of equal pods, and from one to the next, usually one node has changed: it has
+one more pod. If a plugin declares how long its answers are valid, the scheduler calls it only for nodes whose answer
+may have changed. Plugins without a declaration are called for every pod.
 """
 
 from __future__ import annotations

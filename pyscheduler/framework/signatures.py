@@ -1,7 +1,9 @@
-"""Parts of pod signatures that several plugins need; pods with equal signatures are scheduled alike.
+"""Ready-made results of `sign_pod`, for plugins whose answers depend on the same part of a pod, such as its volumes.
 
-Keys are kube-scheduler's. So plugins that depend on the same part of a pod return the same fragment, whoever wrote
-them. Values are hashable, and do not depend on the order of a manifest's lists if that order has no meaning.
+A pod's signature has all parts of the pod on which the answers of its profile's plugins depend. Pods with equal
+signatures are scheduled alike, and share cached answers. Keys are kube-scheduler's, so that plugins by different
+authors return the same fragment for the same part. Values are hashable, and do not depend on the order of a manifest's
+lists if that order has no meaning.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`Snapshot`: the cluster at the start of a cycle, and changes of it that are undone.
+"""`Snapshot`: nodes and pods as they were at the start of a scheduling cycle, with changes that can be undone.
 
-`place`, `evict` and `nominate` change the snapshot and its columns at once; `rollback` to a checkpoint restores the
-identical state, in every array. The scheduler uses the same methods to place the members of a gang and to search for
+`place`, `evict` and `nominate` change the snapshot and its arrays at once; `rollback` to a checkpoint restores the
+identical state, in every array. The scheduler uses these methods to place the members of a gang and to search for
 victims.
 """
 

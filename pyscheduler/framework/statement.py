@@ -1,4 +1,4 @@
-"""`Statement`: places and evicts pods in the snapshot of a `WhatIf`, and undoes these changes."""
+"""`Statement`: places, evicts and nominates pods in the snapshot of a `WhatIf`, and undoes these changes."""
 
 from __future__ import annotations
 

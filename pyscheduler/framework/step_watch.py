@@ -1,7 +1,7 @@
-"""Reports code of plugins that blocks the event loop for too long, in event handlers and in steps of coroutines.
+"""Reports plugin code that blocks the event loop for 0.1 s or longer, in event handlers and coroutines of plugins.
 
-A step is the code between two awaits. The runtime itself times the extension points up to Permit. Code of in-tree
-plugins is not measured here, so it has no overhead.
+Of a coroutine, each step (the code between two awaits) is measured. The runtime itself measures calls of the extension
+points up to Permit. The code of in-tree plugins does not run through this module, so it has no overhead.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A pod that waits at Permit, and how its wait ends."""
+"""Pods that wait at Permit, as plugins see them: a plugin can allow or reject such a pod, and read how its wait ended.
+
+`Handle.index_waiting_pods` gives a plugin the waiting pods by a key of its own, such as their group.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""`WhatIf`: checks between two scheduling cycles whether pods would fit if others were evicted.
+"""`WhatIf`: lets a plugin check, between two scheduling cycles, whether pods would fit if others were evicted.
 
-A plugin opens a what-if with `async with handle.what_if() as what_if`, never from within a cycle. Until the what-if
-ends, no cycle runs. Its snapshot is up to date, and `statement` changes it; at the end, all changes are undone.
+A plugin opens a what-if with `async with handle.what_if() as what_if`, never from within a cycle. Until the block ends,
+no cycle runs. The snapshot of the what-if is up to date, and `statement` changes the snapshot. At the end of the block,
+all changes are undone.
 """
 
 from __future__ import annotations

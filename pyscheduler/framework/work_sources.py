@@ -1,7 +1,9 @@
-"""The contract of plugins that schedule the pods of their profile themselves, such as batch sessions.
+"""The interface of plugins that schedule the pods of their profile themselves, such as the plugin `Batch`.
 
-The scheduling loop takes work from sources in turn. The first source is the queue: the next pod, alone or with its
-group. A plugin adds a source of its own. The pods of its profile wait in the queue until the source takes them by name.
+The scheduling loop asks its sources in turn what to run next. The first source is the queue: the next pod, alone or
+with its group. A `WorkSourcePlugin` adds a source of its own. The pods of its profile wait in the queue until that
+source takes them by name. The interface also takes over new args when the configuration file changes, and adds notes to
+`explain`.
 """
 
 from __future__ import annotations
