@@ -1,13 +1,15 @@
-"""The additions of other distributions to the command line.
+"""Finds what other Python packages add to the `pyscheduler` command line.
 
-An entry point in the group `pyscheduler.commands` names a module that imports quickly. The module may have these
-tables:
+Such a package declares an entry point in the group `pyscheduler.commands` that names a module. The module must import
+quickly. It may have these mappings:
 
-- `COMMANDS`: for each command, the module whose `command` is a click command, and one line of help.
-- `SUBJECTS`: for each word that may follow `pyscheduler explain`, such as `job` in `explain job NAME`, a function as
-  `module:function`. It gets the options of `explain`, with both words as `pods`, and returns the exit code.
-- `GROUP_FACTS`: for each heading, a fact that `pyscheduler podgroup` shows beside its own columns (see
-  `podgroup.group_facts`).
+- `COMMANDS` maps the name of a command to a pair: the name of a module, whose attribute `command` is a click command,
+  and one line of help.
+- `SUBJECTS` maps a word to a function, as `module:function`. For example, `pyscheduler explain job NAME` calls the
+  function of the word `job` with the `ExplainOptions`, whose `pods` are `job` and `NAME`; the function returns the exit
+  code.
+- `GROUP_FACTS` maps the heading of a further column of `pyscheduler podgroup` to a class, as `module:Class`, that has
+  the methods of `pyscheduler.cli.podgroup.group_facts.FactReader`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`pyscheduler bench`: schedule pods on a simulated cluster, and report the cost of each plugin."""
+"""`pyscheduler bench`: schedule pods on a simulated cluster, and report pods per second and the cost of each plugin."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Evaluate a file of small clusters, one JSON object per line, each with a pod to schedule.
+"""`pyscheduler explain --cases`: evaluate a file of small clusters, each with a pod to schedule.
 
-A case is a cluster, a pod and optionally part of a profile. The answer has all results of scheduling the pod, in the
-form of kube-scheduler's recorded answers. For each case, a real scheduler is built on a read-only cluster, with the
-plugins of `recorded_plugins`. A case may also have an expected answer, which is not read here.
+Each line of the file is a case, as a JSON object: a cluster, a pod, and optionally part of a profile or an event. The
+answer has all results of scheduling the pod, in the format of the recorded decisions of kube-scheduler with which the
+tests compare. For each case, a scheduler is built on a read-only cluster, with the plugins of `recorded_plugins`. If a
+case has an expected answer, the command ignores it.
 """
 
 from __future__ import annotations

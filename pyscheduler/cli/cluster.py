@@ -1,4 +1,4 @@
-"""`pyscheduler cluster`: the command of kube-testserver, with the log lines and feature gates of this distribution."""
+"""`pyscheduler cluster`: serve an embedded API server, by kube-testserver's command with pyscheduler's log lines."""
 
 from __future__ import annotations
 

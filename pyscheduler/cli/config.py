@@ -1,4 +1,4 @@
-"""`pyscheduler config`: check a configuration; print it with all defaults, or print the permissions that it needs."""
+"""`pyscheduler config`: check a configuration; print it with all defaults, or the permissions or CRDs that it needs."""
 
 from __future__ import annotations
 

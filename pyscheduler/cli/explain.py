@@ -1,4 +1,7 @@
-"""`pyscheduler explain`: show where a pod would be placed, or why no node fits. It binds and writes nothing."""
+"""`pyscheduler explain`: show where a pod would be placed, or why no node fits. It binds and writes nothing.
+
+`explain job NAME` is left to the package that added the word `job` (`added_commands`), `--cases` to `case_file`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The `pyscheduler` command; each subcommand is imported when it is used.
 
-Other distributions add commands (`added_commands`).
+Other Python packages can add subcommands (`added_commands`).
 """
 
 from __future__ import annotations

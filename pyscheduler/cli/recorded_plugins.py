@@ -1,7 +1,7 @@
 """Plugins that decide exactly as kube-scheduler 1.36.2, with the mistakes that pyscheduler otherwise corrects.
 
-Cases in the form of recorded answers are evaluated with these plugins, so that the answers can be compared. The parity
-page lists the corrections.
+`explain --cases` uses these plugins, so that its answers can be compared with recorded decisions of kube-scheduler. The
+page docs/reference/parity.md lists the corrections.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Audit a cluster independently: list the API and recompute the usage of every node.
+"""Checks the result of a demo: lists the API server's objects, and computes again what the pods of each node use.
 
-The module imports neither the scheduler, nor the cache, nor the quantities of `api`, so that it does not repeat their
+The module imports neither the scheduler, nor its cache, nor the quantities of `api`, so that it does not repeat their
 mistakes. It reports overcommitted nodes, pods that their node rejected, pods that were bound more than once, and
-pending pods that fit on a node. If pods share devices, it counts each device (`device_audit`).
+pending pods that fit on a node. If pods share devices, it counts the pods of each device (`device_audit`).
 """
 
 from __future__ import annotations

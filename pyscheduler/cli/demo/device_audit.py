@@ -1,7 +1,7 @@
-"""Counts the devices that pods share: a part of `audit`, which also reads the API only.
+"""Checks the devices (GPUs) that pods share, for `audit`; like `audit`, it uses no code of the scheduler.
 
-A pod that shares a device has an annotation with its amount, and a label with the name of the device. A reservation pod
-with the same label holds the whole device.
+A pod that shares a device has an annotation with the amount that it uses, and a label with the name of the device. A
+reservation pod with the same label holds the whole device.
 """
 
 from __future__ import annotations

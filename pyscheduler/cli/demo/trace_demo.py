@@ -1,8 +1,8 @@
 """`pyscheduler demo`: schedule the pods of a production cluster's trace.
 
 The demo starts an embedded API server in a process of its own, loads the trace, and runs the scheduler in this process
-over HTTP, with the code of `pyscheduler run`. At the end, a checker that shares no code with the scheduler lists the
-API again; the exit code is its verdict.
+over HTTP, with the code of `pyscheduler run`. At the end, a checker that shares no code with the scheduler (`audit`)
+lists the objects of the API server; the exit code says whether it found a mistake.
 """
 
 from __future__ import annotations

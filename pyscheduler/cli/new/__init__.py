@@ -1,1 +1,1 @@
-"""`pyscheduler new plugin`: the files of a plugin distribution, rendered from texts in this package."""
+"""`pyscheduler new plugin`: write a Python package for a new plugin, made from an example with all extension points."""

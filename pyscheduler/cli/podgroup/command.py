@@ -1,7 +1,7 @@
-"""`kubectl podgroup`: show the pod groups of a cluster, in any dialect.
+"""`kubectl podgroup` and `pyscheduler podgroup`: show the pod groups of a cluster, whichever system describes them.
 
 kubectl finds the command as the console script `kubectl-podgroup`. Flags, messages and exit codes are those of `kubectl
-get` and `kubectl describe`.
+get` and `kubectl describe`. `pyscheduler podgroup plan` shows groups that would be made for workloads (`plan`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Facts that other distributions add to the groups that `pyscheduler podgroup` shows.
+"""Loads what other Python packages show about each group in `pyscheduler podgroup`, such as its reserved quota.
 
-A distribution lists them in the table `GROUP_FACTS` (see `added_commands`): for each heading, the class that reads the
-facts, as `module:Class`.
+A package lists its classes in `GROUP_FACTS` (see `added_commands`), by the heading of their column. A class has the
+methods of `FactReader`, whose `fact` returns for a group the cell, a line of the description, the data for JSON and
+YAML, and the reason why the group waits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`pyscheduler podgroup plan`: the groups that the plugin PodGrouper makes for cases."""
+"""`pyscheduler podgroup plan`: print the groups that the plugin PodGrouper would make for the workloads in a file."""
 
 from __future__ import annotations
 

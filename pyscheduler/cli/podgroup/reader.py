@@ -1,4 +1,4 @@
-"""Read pods, group objects of every dialect, and events about groups."""
+"""Reads what `kubectl podgroup` shows: pods, the objects that describe groups, and Events about groups."""
 
 from __future__ import annotations
 

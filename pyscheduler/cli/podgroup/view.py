@@ -1,4 +1,4 @@
-"""Format groups as a table, a description, JSON or YAML, as kubectl does."""
+"""Formats groups for `kubectl podgroup`, as kubectl does: as a table, a description, JSON or YAML."""
 
 from __future__ import annotations
 
