@@ -1,7 +1,9 @@
 """Build pods and nodes for tests.
 
-Each object has two forms: as the scheduler reads it (`make_pod`) and as the API server accepts it (`pod_manifest`).
-Keywords cover the common fields, in Python spelling; other keywords go into `spec`, in wire form.
+`make_pod` and `make_node` return typed objects, as the scheduler reads them. `pod_manifest` and `node_manifest` return
+dicts, as the API server accepts them. Keyword arguments set the common fields, for example `requests` and
+`node_selector`. For all other fields, `spec` and `status` take mappings with Kubernetes' own keys, such as
+`{"hostNetwork": True}`.
 """
 
 from __future__ import annotations

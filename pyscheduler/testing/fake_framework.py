@@ -1,4 +1,4 @@
-"""The real scheduler on a fake cluster, with access to single extension points.
+"""The scheduler with chosen plugins on a fake cluster, for tests that schedule pods or call single extension points.
 
 `schedule` runs pods through queue, scheduling cycle, binding cycle and API server. The `run_...` methods call single
 extension points of the profile on a current snapshot of the cluster, and do not start the scheduler.

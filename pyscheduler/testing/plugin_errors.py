@@ -1,6 +1,7 @@
-"""Failures of plugins in tests: the test fails with the exception of the plugin, unless it allows failures.
+"""Lets a test fail with the exception that a plugin raised, unless the test allows plugin errors.
 
-If a coroutine is never awaited, Python issues a warning, and the test fails with the line that made the coroutine.
+If a coroutine is never awaited, Python issues a warning. Then the test fails, too, and names the line that made the
+coroutine.
 """
 
 from __future__ import annotations

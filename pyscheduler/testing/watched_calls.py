@@ -1,7 +1,9 @@
-"""Watches the calls of plugins in tests: their duration, and whether they change the pod.
+"""Watches plugins in tests: finds slow calls, and calls that change the labels or annotations of the pod.
 
-The virtual clock does not advance while a plugin runs, so the scheduler's own check for slow calls finds nothing. This
-module measures real time, but not for in-tree plugins. `watch_calls` replaces the class of the profile's `PluginCalls`.
+The virtual clock does not advance while a plugin runs, so the scheduler's own check for slow calls finds nothing in
+tests. This module measures real time: calls of extension points (`watch_calls`), and event handlers and coroutines of
+plugins (`RealStepWatch`). In-tree plugins are not watched. `watch_calls` replaces the class of the profile's
+`PluginCalls`, through which the runtime calls all plugins, by a subclass that watches.
 """
 
 from __future__ import annotations

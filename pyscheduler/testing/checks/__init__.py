@@ -1,8 +1,9 @@
-"""`check_plugin`: run a plugin on random clusters and report where it breaks its contract.
+"""`check_plugin`: run a plugin on random clusters and report where it breaks the contract of plugins.
 
-Belongs here: the random histories, the checks, the search for a minimal history, and the price of a plugin. Does not
-belong here: a second scheduler. The checks observe the real one on a `FakeCluster`.
+A random history is a list of steps: a small cluster, and events on it. Belongs here: the random histories, the checks,
+the search for a minimal history, and the measurement of a plugin's CPU time. Does not belong here: a second scheduler.
+The checks observe pyscheduler's own on a `FakeCluster`.
 
-`check` is the entry; `subject` describes what is checked; `history` runs one history with the observers of
+`check` is the entry; `subject` describes the checked plugin; `history` runs one history with the observers of
 `plugin_calls`, `probes` and `sleeping_pods`; `drawing` makes histories and `shrinking` shortens them.
 """

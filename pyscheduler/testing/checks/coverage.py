@@ -1,4 +1,4 @@
-"""Measures how far the histories of a check exercise the plugin: a plugin that is never called passes every check."""
+"""Measures how much random steps exercise the checked plugin: one that is never called would pass every check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The findings of the checks, and the error that reports them."""
+"""The findings of the checks of a plugin, and the error that reports a finding."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A second process with another PYTHONHASHSEED, which replays a `history` and returns the decisions.
+"""Replays a history in a second process with another PYTHONHASHSEED, and returns its decisions for a comparison.
 
 Within one process, equal sets of strings are iterated in the same order in each run. So only another process can show
-that a plugin's answers depend on this order.
+that a plugin's answers depend on this order. (A history is a list of steps on a random cluster.)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run one history: with observers that check the plugin, or only for its decisions."""
+"""Runs a history (steps on a random cluster), with observers that check a plugin, or only for its decisions."""
 
 from __future__ import annotations
 

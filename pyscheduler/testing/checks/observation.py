@@ -1,4 +1,4 @@
-"""The observations of one run of a history: the findings, and the step that was running."""
+"""`Observation`: what one run of a history has shown about the checked plugin, and the step that was running."""
 
 from __future__ import annotations
 

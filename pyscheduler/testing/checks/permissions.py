@@ -1,4 +1,4 @@
-"""Finds requests that the checked scheduler has no permission for, and that a cluster's API server would refuse."""
+"""Finds requests of the checked scheduler that kube-apiserver would refuse, because no permission is declared."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Observes each call of the checked plugin: exceptions, duration, calls that block, and changes of shared objects.
+"""Observes each call of the checked plugin: exceptions, unusable answers, blocking, and changes of shared objects.
 
-The observer replaces the class of the profile's `PluginCalls`, through which the runtime calls all plugins.
+Blocking is a call of a function such as `time.sleep`, or more CPU time than the limit. To observe calls,
+`observe_calls` replaces the class of the profile's `PluginCalls`, through which the runtime calls all plugins.
 """
 
 from __future__ import annotations

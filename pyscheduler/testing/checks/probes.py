@@ -1,7 +1,9 @@
-"""The checks that run at each attempt of a pod, on the snapshot of that attempt.
+"""Checks a plugin at each attempt of a pod, on the snapshot of that attempt.
 
-`ProbingPipeline` replaces the scheduler's pipeline. Before each search for a node, it calls the plugin for the pod in
-several ways that must have equal answers. These calls are trials and decide nothing. Then it searches as usual.
+`ProbingPipeline` replaces the code with which the scheduler searches for a node. Before each search for a pod that is
+scheduled for real, the plugin is called for the pod in several ways that must have equal answers: for example for all
+nodes and for some, with and without the equivalence cache, or before and after Reserve and Unreserve. These calls
+decide nothing. Then the search runs as usual.
 """
 
 from __future__ import annotations

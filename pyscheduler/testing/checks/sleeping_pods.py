@@ -1,7 +1,8 @@
 """Finds pods that would be bound if the scheduler tried them, but wait for an event that never comes.
 
-After each step, each pod that the plugin rejected is evaluated. A pod that would fit is tried for real. If it gets a
-node, the plugin left it asleep: one of its hints answered SKIP, or the plugin did not register the event.
+After each step of a history, this check evaluates each pod that waits as unschedulable because of the plugin. If the
+pod would fit, the check tries the pod for real. If the pod gets a node, the plugin should have caused a retry: one of
+its queueing hints answered SKIP, or the plugin did not register the event.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The subject of a check: a plugin with its args, and the profile that it runs in."""
+"""The subject of a check: a plugin with its args, and the profile in which the plugin runs."""
 
 from __future__ import annotations
 
