@@ -1,11 +1,13 @@
-"""One model of a pod group over all dialects, for every group plugin, ours and others'.
+"""One model of pod groups for all plugins that schedule groups, whichever dialect describes a group.
 
-Belongs here: what a group is in each dialect (`dialects`, `declarations`, `wire`, `model`); its members and their
-places (`directory`, `membership`); its parts with minimums of their own (`sub_groups`); the order in which groups are
-tried (`sort_keys`); the status of a group (`status`) and the controller that writes it (`controller`); periods in which
-a group must not be tried (`expiry`); the number of pods of a group that need room (`room_needed`); and the state that
-all group plugins of a scheduler share (`groups`). Begin to read in `groups`.
-Does not belong here: the decision to schedule a group; any I/O.
+A dialect is one system's way to describe a group by labels, annotations and objects, such as Koordinator's.
+
+Belongs here: the description of a group in each dialect (`dialects`, `declarations`, `wire`, `model`); its members and
+their places (`directory`, `membership`); its parts with minimums of their own (`sub_groups`); the order in which groups
+are tried (`sort_keys`); the status of a group (`status`) and the controller that writes it (`controller`); periods in
+which a group must not be tried (`expiry`); the number of pods of a group that need room (`room_needed`); and the state
+that all group plugins of a scheduler share (`groups`). Begin to read in `groups`. Does not belong here: the decision to
+schedule a group; any I/O.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Writes the status of PodGroups: phase, counts and owners, for all dialects whose status the scheduler writes.
+"""Writes the status of PodGroups (phase, counts and owners) in the dialects whose status the scheduler writes.
 
 One controller serves all profiles, and runs only while this scheduler leads, in `run()` of the group plugins. For each
-group that changed, it computes the next status (`DialectStatus.next`), writes it if it differs, and repeats this until
-nothing changes. It counts all members again each time, so a restart, a missed change or another writer costs one write.
+group that changed, the controller computes the next status (`DialectStatus.next`), writes it if it differs, and repeats
+this until nothing changes. It counts all members again each time, so a restart, a missed change or another writer costs
+one write.
 
 A write names the version of the object that it is based on. If another writer was faster, the API server refuses, and
 the controller computes the status again. A failed write is retried after a pause that grows; scheduling does not wait.

@@ -1,9 +1,10 @@
-"""The dialects: one row for each system that attaches pods to groups and describes groups.
+"""The table of dialects: one row for each system's way to attach pods to groups and to describe groups.
 
-A new dialect is a row and nothing else: `DialectTable.add_dialect`, or a hook's `registry.add_dialect`. A row has the
-keys by which pods name their group, the functions that read and write the objects that describe groups, and the content
-of their status (`DialectStatus`). A pod's group is the first non-empty value of a key, in the order of the rows and, in
-each row, of its keys. Rows of one family describe the same groups (see `identity`).
+A plugin package adds a dialect with a row: `registry.add_dialect` in its hook, or `PodGroups.add_dialect`. A row has
+the keys (labels, annotations or a field) by which pods name their group, the functions that read and write the objects
+that describe groups, and the content of the status of these objects (`DialectStatus`). A pod's group is the first
+non-empty value of a key, in the order of the rows and, in each row, of its keys. Rows of one family describe the same
+groups (see `identity`).
 """
 
 from __future__ import annotations

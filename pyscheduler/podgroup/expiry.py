@@ -1,8 +1,8 @@
 """A map whose entries expire, with a callback.
 
-It records, for example, that a group must not be tried for some time. Adding an entry again neither replaces nor
-prolongs it: otherwise each refusal would prolong the period, and it would never end. No cluster event announces the end
-of an entry, so the callback can wake pods.
+Group plugins record in it, for example, that a group must not be tried for some time. Adding an entry again neither
+replaces nor prolongs the entry: otherwise each further refusal would prolong the period, and it would never end. No
+cluster event announces the end of an entry, so the callback can wake pods.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The state that all group plugins of one scheduler share: the directory, claimed dialects, and data for sort keys.
 
-A plugin gets it with `PodGroups.of(handle)`, claims dialects in its constructor (`claim`), and subscribes to the
-directory. All profiles share one queue, so they share one `PodGroups`.
+A plugin gets this state with `PodGroups.of(handle)`. In its constructor, it claims the dialects whose groups it
+schedules (`claim`), and subscribes to the directory. All profiles share one queue, so they share one `PodGroups`.
 """
 
 from __future__ import annotations

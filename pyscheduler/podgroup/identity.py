@@ -1,7 +1,8 @@
-"""The identity of a group: namespace, name, and the family of dialects.
+"""The identity of a group: namespace, name, and a family of dialects.
 
-Users call a group `namespace/name`. Two systems may use one name for two groups, so the family is part of the identity.
-Dialects whose pods name groups by the same keys, or whose objects describe each other's groups, are one family.
+A dialect is one system's way to describe a group. Users call a group `namespace/name`. Two systems may use one name for
+two groups, so the family is part of the identity. Dialects whose pods name groups by the same keys, or whose objects
+describe each other's groups, are one family.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The members of one group: the place of each, and what they say about the group.
+"""The members of one group: the state of each, and what its labels and annotations say about the group.
 
-A living member is in one place: pending, waiting (it holds a node in memory, from Permit until it is bound or gives the
-node back) or bound. Ended members are kept apart, for the counts of the status. Members are known by UID: a pod that
-was deleted and created again under its name is another member.
+A living member is pending, waiting (it holds a node in memory, from Permit until it is bound or gives the node back) or
+bound; this is its place. Ended members are kept apart, for the counts of the status. Members are known by UID: a pod
+that was deleted and created again under its name is another member.
 """
 
 from __future__ import annotations

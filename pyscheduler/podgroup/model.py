@@ -1,9 +1,12 @@
-"""A group as plugins see it, merged from what its members and its object say, in any dialect.
+"""`Group`: the settings of a pod group, merged from the labels and annotations of its members and from its object.
 
-For each field, the members' values have precedence over the object's, and both over the plugin's args. Among members,
-the earliest created one with a usable value counts; of several created at the same time, the first by name.
+The source does not matter to plugins: the model is the same for every dialect (one system's way to describe a group). A
+value of a member has precedence over the object's value of the same field. Of several members, the one that was created
+first counts, by name if the times are equal; members without a usable value are passed over. If there is no wait time
+or no match policy, the field is None, and the plugin uses the default in its args. Sub-groups of a KAI object can
+replace the minimum.
 
-Differs from Koordinator's program, in which the object has precedence; its design document has the order used here.
+Differs from Koordinator's code, in which the object has precedence. Koordinator's design document has the order above.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Old names of `pyscheduler.podgroup`: they warn, and are removed in 0.4."""
+"""Names that the package `pyscheduler.podgroup` once had. They still work, with a warning, until version 0.4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The number of pods like one member that must fit before a retry of its group can succeed."""
+"""Computes how many pods like a given member must fit on the nodes before a retry of its group can succeed."""
 
 from __future__ import annotations
 

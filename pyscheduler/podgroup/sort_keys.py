@@ -1,8 +1,9 @@
 """Sort keys of pods of groups, for QueueSort plugins; the smallest comes first.
 
-Both keys keep the members of one group adjacent while their priorities are equal. A key depends on the state of the
-group. When that changes while pods are in the queue (a group failed, its object came or was deleted), the queue must
-sort the pods again: `PodGroups` does that.
+Both keys keep the members of a group whose minimum is known next to each other if their priorities are equal (in
+`gang_key`, also their values of the label `koordinator.sh/priority`). A key depends on the state of the group. When
+this state changes while pods are in the queue (a group failed, its object came or was deleted), `PodGroups` lets the
+queue sort the pods again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The status of a group, computed from its members. Nothing here writes it: `controller` does.
+"""Computes the status of a group from its members; `controller` writes the status to the API server.
 
-A dialect's row has a `DialectStatus`, which defines the content of the status and how it changes. All members are
-counted again each time, so that restarts and deletions cause no drift (Koordinator #2030). One step changes the phase
-to the next one; the controller repeats the step until nothing changes.
+Each dialect (one system's way to describe a group) has a `DialectStatus`, which defines the content of the status and
+how it changes. All members are counted again each time, so that restarts and deletions cause no drift (Koordinator
+#2030). `DialectStatus.next` changes the phase to the next phase; the controller calls it until nothing changes.
 Sources: the PodGroup controllers of scheduler-plugins and Koordinator; Kubernetes 1.36, `PodGroupScheduled`.
 """
 

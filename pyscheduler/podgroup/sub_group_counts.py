@@ -1,6 +1,7 @@
-"""The numbers of members of each sub-group by place, kept as sums.
+"""Counts the members of each sub-group (a part of a group with a minimum of its own) by their state.
 
-Only the directory changes them. Results that depend on members alone are cached until a member changes its place.
+Only the `GroupDirectory` changes the counts. Results that depend on members alone are cached until a member's state
+changes.
 """
 
 from __future__ import annotations

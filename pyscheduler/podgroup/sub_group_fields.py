@@ -1,4 +1,4 @@
-"""The sub-groups in objects of KAI and Volcano."""
+"""Reads the sub-groups (parts of a group with minimums of their own) from the PodGroup objects of KAI and Volcano."""
 
 from __future__ import annotations
 
