@@ -1,4 +1,4 @@
-"""Authorize requests to the HTTPS port: open paths, `system:masters`, and SubjectAccessReview for the rest.
+"""Authorizes requests to the HTTPS port: paths open to all, the group `system:masters`, else a SubjectAccessReview.
 
 Source: apiserver's server/options/authorization.go, authorization/path and plugin/pkg/authorizer/webhook.
 """

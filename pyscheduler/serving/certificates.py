@@ -1,6 +1,7 @@
 """Serving certificates: read from files, or generated and self-signed.
 
-A child process generates the certificate, because the library for that takes 12 MiB of memory, and is needed only once.
+If possible, a child process generates the certificate, because the library for that takes 12 MiB of memory, and is
+needed only once.
 
 Source: SecureServingOptions.MaybeDefaultWithSelfSignedCerts in apiserver's server/options.
 """

@@ -1,8 +1,10 @@
-"""Reload the configuration file while batch profiles run: new args take effect with the next work of their plugin.
+"""Takes over new args of batch plugins (plugins such as `Batch`) from the configuration file while the scheduler runs.
 
-This concerns plugins with a source of work. If the file cannot be read or has a mistake, the old args stay in force;
-the log has one line, and the warning `config_not_reloaded` is counted. Other changes of profiles need a restart, and
-the log says so. The file is read every ten seconds, because the files of a ConfigMap are replaced as symbolic links.
+A batch plugin is a `WorkSourcePlugin`, which schedules the pods of its profile itself; it uses the new args from its
+next round of scheduling on. If the file cannot be read or has a mistake, the old args stay in force; the log has one
+line, and the warning `config_not_reloaded` is counted. Other changes of profiles need a restart, and the log says so.
+The file is read every ten seconds, and not watched, because Kubernetes updates a ConfigMap's files by replacing
+symbolic links.
 
 Source: Volcano `pkg/scheduler/scheduler.go` (watchSchedulerConf, loadSchedulerConf), which keeps the last good file.
 """

@@ -5,7 +5,8 @@ connections together, and one for each client address. At a limit, a new connect
 sent a request yet, so that idle connections do not keep out probes. If all have sent requests, the new connection is
 refused. A connection also ends if its handshake or its first request takes too long.
 
-Differs from kube-scheduler: it accepts any number of connections, and waits 32 seconds for the headers of a request.
+Differs from kube-scheduler: kube-scheduler accepts any number of connections, and waits 32 seconds for the headers of a
+request.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Make Python's garbage collector run rarely, because the process holds a whole cluster in memory.
+"""Makes Python's garbage collector run rarely, because the process holds a whole cluster in memory.
 
 By default, Python looks for unreachable cycles after each few hundred allocations, and regularly among all objects.
-With 5,000 nodes and 20,000 pods in memory, this takes half of the CPU time of the first list, in pauses of 60 to 90 ms.
-Cycles are rare here (exceptions, mostly), so a rare collection is enough.
+With 5,000 nodes and 20,000 pods in memory, these collections take half of the CPU time of the first list, in pauses of
+60 to 90 ms. Few objects of the scheduler form cycles (exceptions, mostly), so a rare collection is enough.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Build the view of /metrics from `--disabled-metrics`, `--allow-metric-labels` and its manifest.
+"""Chooses what /metrics shows: `--disabled-metrics`, `--allow-metric-labels` and `--allow-metric-labels-manifest`.
 
 Source: component-base's metrics/options.go and metrics/api/v1.
 """

@@ -1,7 +1,7 @@
-"""The version of the program, and of the Kubernetes that it emulates.
+"""The version of pyscheduler, and the version of Kubernetes whose scheduler it emulates.
 
-Differs from kube-scheduler: `kubernetes_build_info` has this program's own version as `git_version`, and the fields
-that only a Go build has are empty.
+Differs from kube-scheduler: in the metric `kubernetes_build_info`, `git_version` is pyscheduler's own version, and
+`compiler` names the Python implementation. `git_commit`, `git_tree_state`, `build_date` and `go_version` are empty.
 """
 
 from __future__ import annotations
