@@ -1,4 +1,4 @@
-"""Find mistakes in classes of args: defaults of a wrong type, and types that a configuration file cannot express."""
+"""Find mistakes in the class of a plugin's args: defaults of a wrong type, and types that no file can express."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Complete a configuration with the args that the built profiles use, for /configz and `--write-config-to`.
+"""Complete a configuration with the args that plugins really use, for /configz, `--write-config-to` and `config`.
 
 Source: kube-scheduler 1.36: LogOrWriteConfig in cmd/kube-scheduler/app/options, which shows the profiles that
 NewFramework captured, and buildExtenders and NewHTTPExtender, which change args and extenders before that.

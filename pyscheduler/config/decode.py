@@ -1,8 +1,8 @@
 """Convert plain values to typed objects, strictly, and report every mistake.
 
-cattrs finds the hook for a type. The hooks here accept no coercion between text, numbers and booleans, and no unknown
-keys; they collect all mistakes with their paths. `null` has the meaning of Go's decoder: a key with `null` counts as
-missing, and in a list `null` is the empty value.
+cattrs calls the conversion function that is registered for a type. The functions of this module accept no coercion
+between text, numbers and booleans, and no unknown keys; they collect all mistakes with their paths. `null` has the
+meaning of Go's decoder: a key with `null` counts as missing, and in a list `null` is the empty value.
 
 Differs from kube-scheduler: `null` is accepted for all durations; kube-scheduler rejects it for most.
 """

@@ -1,8 +1,9 @@
 """Fill in the default plugins, merged with those of a profile, and the args of enabled in-tree plugins.
 
-A profile changes the defaults per extension point. Plugins that it enables are appended in its order. Enabling a
-default plugin again changes its weight but not its position. Disabled plugins are removed, `*` removes all defaults.
-The names of disabled plugins are kept: the runtime does not add these plugins to that point from `multiPoint`.
+A profile changes the default plugins of each extension point. Plugins that the profile enables are appended in its
+order. If the profile enables a default plugin again, this changes the plugin's weight but not its position. Disabled
+plugins are removed, `*` removes all defaults. The names of disabled plugins are kept, so that the runtime does not add
+these plugins to the extension point from `multiPoint`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Map the attributes of a class to keys of a file, for reading and for printing.
 
-Configurations contain two kinds of classes: attrs classes, by the rules of `framework.plugin_args`, and wire objects of
+Configurations contain two kinds of classes: attrs classes, by the rules of `framework.plugin_args`, and API types of
 `api` (node affinity, spread constraints), which know their keys.
 """
 

@@ -1,6 +1,6 @@
-"""Other forms of configuration: files of other schedulers, and args that change the plugins of a profile.
+"""Configuration in the form of another scheduler: whole files, and args that change the plugins of their profile.
 
-A distribution offers a `ConfigurationForm` by an entry point in the group `pyscheduler.configuration`. The forms are
+A Python package offers a `ConfigurationForm` by an entry point in the group `pyscheduler.configuration`. The forms are
 imported if a file is no KubeSchedulerConfiguration, or has args of a plugin that kube-scheduler does not have.
 """
 

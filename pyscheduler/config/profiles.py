@@ -1,7 +1,7 @@
 """Convert profiles to the form that the runtime needs: names, orders, weights, and args of the plugins' classes.
 
-The args of kube-scheduler's own plugins were converted when the file was read. Those of other plugins are converted
-here, because their classes are known only now; mistakes have the path in the file.
+The args of kube-scheduler's own plugins were converted when the file was read. The args of other plugins are converted
+in this module, because their classes are known only now; messages about mistakes have the path in the file.
 """
 
 from __future__ import annotations

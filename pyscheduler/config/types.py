@@ -1,9 +1,9 @@
 """KubeSchedulerConfiguration v1 as typed objects, with defaults.
 
-Attributes are the file's keys in snake_case, in kube-scheduler's order; names of durations end in `_seconds`. The
-defaults here are those of single values; `defaults` adds the default plugins and their args.
+Attributes are the file's keys in snake_case, in kube-scheduler's order; names of durations end in `_seconds`. This
+module has the defaults of single values; `defaults` adds the default plugins and their args.
 
-Differs from kube-scheduler: `leaderElection.resourceName` is `pyscheduler`, so that both can run side by side.
+Differs from kube-scheduler: `leaderElection.resourceName` is `pyscheduler`, so that both programs can run side by side.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Every function yields all problems. `args_validation` checks the args of plugins.
 
-Differs from kube-scheduler: this step also rejects a plugin without a name and bad args of NodeResourcesFit;
+Differs from kube-scheduler: this module also rejects a plugin without a name and bad args of NodeResourcesFit;
 kube-scheduler does so when it builds the profile.
 """
 
