@@ -1,8 +1,8 @@
-"""Histograms with a cheap `record`.
+"""Histograms that are cheap to record, in the data format of OpenTelemetry.
 
-A `record` of an OpenTelemetry instrument takes several microseconds, and a pod causes a dozen. Here `record` appends to
-a list. The list is added to the buckets when it is long, and at each scrape. The result is OpenTelemetry's histogram
-data, which any of its readers can export.
+A `record` of an OpenTelemetry instrument takes several microseconds, and a pod causes a dozen. In this module `record`
+appends to a list. The values in the list are added to the buckets when the list is long, and at each scrape. The result
+is OpenTelemetry's histogram data, which any of its readers can export.
 """
 
 from __future__ import annotations

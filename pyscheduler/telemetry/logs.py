@@ -1,4 +1,4 @@
-"""Format log lines, one for each event, as key=value or JSON, on standard error.
+"""Format log records as lines on standard error: text with key=value fields, or JSON.
 
 Messages contain their fields as `key=value`. A value with spaces or quotes is quoted as in JSON, so that a program can
 parse every line. The JSON format parses the same fields.

@@ -1,8 +1,9 @@
-"""Filter exported metrics: hide disabled families, and restrict labels to allowed values.
+"""Filters exported metrics: hides disabled families, and replaces label values that are not allowed.
 
-The filter works at the export, so that recording has no additional cost.
+Such label values become `unexpected`, and samples whose labels are then equal are added up. The filter works at the
+export, so that recording has no additional cost.
 
-Differs from kube-scheduler: a gauge whose samples are merged under `unexpected` shows their sum, not the last of them.
+Differs from kube-scheduler: a gauge with several samples for `unexpected` shows their sum, not the last of them.
 
 Source: component-base's metrics/options.go (disabled metrics, label allow lists).
 """

@@ -3,8 +3,8 @@
 Histograms are `FastHistogram`s. Counts are plain dictionaries that observable counters and gauges of the OpenTelemetry
 SDK read at a scrape. Between two scrapes a measurement is a dictionary lookup and an addition.
 
-Bounds of buckets are formatted as by Prometheus' Go client (`le="1"`), so that queries can add up this scheduler and
-kube-scheduler.
+Bounds of buckets are formatted as by Prometheus' Go client (`le="1"`), so that queries can add up the metrics of
+pyscheduler and kube-scheduler.
 """
 
 from __future__ import annotations
