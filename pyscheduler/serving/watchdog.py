@@ -1,9 +1,9 @@
 """A thread that ends the program if the event loop is blocked, for example by a plugin that never returns.
 
-The thread receives SIGTERM and SIGINT. While the event loop runs, the thread passes these signals on to it. If the loop
-is blocked, the thread ends the program itself: when the time for an orderly end is over, or when the lease is lost,
-before another replica may take it. It logs one line with the duration of the block and the plugin. It does not release
-the lease, because nobody knows which bindings are in flight; the lease expires.
+The thread receives SIGTERM and SIGINT. The first of these signals makes the event loop end in order, and a second ends
+the program at once. The thread also ends the program if the orderly end takes too long, or if the lease is lost while
+the loop is blocked, before another replica may take the lease. It logs for how long the loop is blocked, and in which
+plugin. It does not release the lease, because nobody knows which bindings are in flight; the lease expires.
 
 Python writes signals to a socket as soon as they arrive, so the thread receives them while the main thread computes,
 sleeps, or waits in a library that has released the interpreter lock (GIL). A library that keeps the GIL, as regular
