@@ -115,10 +115,11 @@ class BenchMetrics(Metrics):
         self.attempts: list[float] = []
         self.warnings: dict[str, int] = {}
 
-    def algorithm(self, seconds: float) -> None:
-        """Note one run, in seconds."""
-        super().algorithm(seconds)
-        self.attempts.append(seconds)
+    def observe(self, family: str, value: float, *labels: str) -> None:
+        """Keep the runs, in seconds."""
+        super().observe(family, value, *labels)
+        if family == "scheduler_scheduling_algorithm_duration_seconds":
+            self.attempts.append(value)
 
     def warning(self, kind: str) -> None:
         """Count a warning."""

@@ -58,10 +58,11 @@ class LastVerdict(NullRecorder):
 
     moment = 0.0
 
-    def permit_wait(self, *, result: str, seconds: float) -> None:
+    def observe(self, family: str, value: float, *labels: str) -> None:
         """Look at the clock."""
-        del result, seconds
-        self.moment = time.perf_counter()
+        del value, labels
+        if family == "scheduler_permit_wait_duration_seconds":
+            self.moment = time.perf_counter()
 
 
 async def _until(so: Callable[[], bool]) -> None:

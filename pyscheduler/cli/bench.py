@@ -38,10 +38,12 @@ class Costs:
         """Return the CPU time of this thread in seconds."""
         return time.thread_time()
 
-    def plugin(self, plugin: str, point: str, *, status: str, seconds: float) -> None:
-        """Add one call in a cycle whose plugins are timed."""
-        self.seconds[plugin, point] += seconds
-        self.calls[plugin, point] += 1
+    def observe(self, family: str, seconds: float, *labels: str) -> None:
+        """Add one call in a cycle whose plugins are timed; ignore other values."""
+        if family == "scheduler_plugin_execution_duration_seconds":
+            plugin, point, _status = labels
+            self.seconds[plugin, point] += seconds
+            self.calls[plugin, point] += 1
 
     def __getattr__(self, _name: str) -> Any:
         """Ignore what else is recorded."""

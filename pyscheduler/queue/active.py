@@ -32,7 +32,7 @@ class ActiveQueue(PodHeap):
     def add(self, info: QueuedPodInfo, event: str) -> None:
         """Add a pod; `event` is the reason in scheduler_queue_incoming_pods_total."""
         self.put(info)
-        self._recorder.incoming_pod(queue="active", event=event)
+        self._recorder.count("scheduler_queue_incoming_pods_total", "active", event)
 
     def put(self, info: QueuedPodInfo) -> None:
         """Add the pod, or sort it again if it is here already."""

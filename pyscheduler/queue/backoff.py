@@ -118,7 +118,7 @@ class BackoffQueue:
     def add(self, info: QueuedPodInfo, event: str) -> None:
         """Add a pod; `event` is the reason in scheduler_queue_incoming_pods_total."""
         self.put(info)
-        self._recorder.incoming_pod(queue="backoff", event=event)
+        self._recorder.count("scheduler_queue_incoming_pods_total", "backoff", event)
 
     def put(self, info: QueuedPodInfo) -> None:
         """Add a pod without counting it."""

@@ -104,7 +104,7 @@ class EarlyRetries:
     def settle(self, info: QueuedPodInfo, *, has_room: bool) -> bool:
         """Return True if a woken pod is to be tried now; otherwise undo what the pop changed."""
         if has_room and self._clock.now() >= info.early_from:
-            self._recorder.incoming_pod(queue="active", event=info.woken_by)
+            self._recorder.count("scheduler_queue_incoming_pods_total", "active", info.woken_by)
             return True
         info.attempts -= 1
         info.woken_by = ""

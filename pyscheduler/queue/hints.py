@@ -190,5 +190,6 @@ class QueueingHints:
         if now - began >= SLOW_SECONDS:
             about = f"event={event} pod={pod.key}"
             self._failures.slow(plugin=plugin, point=HINT, about=about, seconds=now - began, now=now)
-        self._recorder.queueing_hint(plugin=plugin, event=event, hint=label, seconds=now - began)
+        name = "scheduler_queueing_hint_execution_duration_seconds"
+        self._recorder.observe(name, now - began, plugin, event, label)
         return label != "QueueSkip"

@@ -180,7 +180,7 @@ class SchedulingQueue:
             info = self._backoff.pop_early_one()
             if info is None:
                 return None
-            self._recorder.incoming_pod(queue="active", event=_POP_FROM_BACKOFF)
+            self._recorder.count("scheduler_queue_incoming_pods_total", "active", _POP_FROM_BACKOFF)
         self._begin_flight(info, is_taken=False)
         return info
 

@@ -174,7 +174,7 @@ class SubQueues:
             place = QueuePlace.HELD
             self.held.put(info)
             self.entered_held += 1
-            self._recorder.incoming_pod(queue="held", event=event)
+            self._recorder.count("scheduler_queue_incoming_pods_total", "held", event)
         else:
             place = QueuePlace.ACTIVE
             self.active.add(info, event)

@@ -131,7 +131,7 @@ class UnschedulablePods:
         if entry is None:
             self._arrivals += 1
             self._entries[uid] = _Entry(info, group, common, self._arrivals)
-            self._recorder.incoming_pod(queue="unschedulable", event=event)
+            self._recorder.count("scheduler_queue_incoming_pods_total", "unschedulable", event)
         elif entry.group is not group or entry.common != common:
             self._unfile(entry)
             group = self._group_of(info)  # it is deleted with its last pod

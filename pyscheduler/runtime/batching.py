@@ -33,6 +33,8 @@ __all__ = ["Batch", "BatchTurn", "NodeList"]
 
 #: How old a list may be.
 _LONGEST_SECONDS: Final = 0.5
+_ATTEMPTS: Final = "scheduler_batch_attempts_total"
+_FLUSHES: Final = "scheduler_batch_cache_flushed_total"
 
 
 class NodeList:
@@ -102,10 +104,12 @@ class Batch:
         if reason is None and self._list is not None:
             found = self._list.pop()
         else:
-            self._recorder.batch_attempt(profile=self._profile, result="no_hint")
+            self._recorder.count(_ATTEMPTS, self._profile, "no_hint")
             if reason:
-                self._recorder.batch_flushed(profile=self._profile, reason=reason)
-        self._recorder.node_hint(profile=self._profile, hinted=bool(found), seconds=self._clock.now() - began)
+                self._recorder.count(_FLUSHES, self._profile, reason)
+        hinted = "hint" if found else "no_hint"
+        seconds = self._clock.now() - began
+        self._recorder.observe("scheduler_get_node_hint_duration_seconds", seconds, hinted, self._profile)
         return found
 
     def _obstacle(self, signature: Signature | None, cycle: int, rejects: Callable[[str], bool | None]) -> str | None:
@@ -138,17 +142,18 @@ class Batch:
         began = self._clock.now()
         self._last_cycle, self._last_node = cycle, chosen
         if hinted == chosen:
-            self._recorder.batch_attempt(profile=self._profile, result="hint_used")
+            self._recorder.count(_ATTEMPTS, self._profile, "hint_used")
         else:
             if hinted:
-                self._recorder.batch_attempt(profile=self._profile, result="hint_not_used")
+                self._recorder.count(_ATTEMPTS, self._profile, "hint_not_used")
             self._list = others() if signature is not None and others is not None else None
             self._signature, self._made_at = signature, began
             if not self._list:
                 reason = "empty_list" if others is None or signature is not None else "pod_not_batchable"
-                self._recorder.batch_flushed(profile=self._profile, reason=reason)
+                self._recorder.count(_FLUSHES, self._profile, reason)
                 self._list = None
-        self._recorder.batch_stored(profile=self._profile, seconds=self._clock.now() - began)
+        seconds = self._clock.now() - began
+        self._recorder.observe("scheduler_store_schedule_results_duration_seconds", seconds, self._profile)
 
 
 @attrs.define

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import AfterFailure, CycleState, PodsToActivate
     from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+    from pyscheduler.framework.recorder import Recorder
     from pyscheduler.runtime.placement import Placement
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.gang_barrier import GangBarrier
@@ -53,3 +54,9 @@ class Attempt:
     def node_name(self) -> str:
         """Return the name of the node that was chosen; "" where none was."""
         return self.placement.node_name if self.placement is not None else ""
+
+    def record(self, recorder: Recorder, result: str, now: float) -> None:
+        """Count the attempt, which ends `now`: `scheduled`, `unschedulable` or `error`."""
+        labels = (result, self.profile.name)
+        recorder.count("scheduler_schedule_attempts_total", *labels)
+        recorder.observe("scheduler_scheduling_attempt_duration_seconds", now - self.started_at, *labels)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 __all__ = ["BindingCycle"]
 
 _log = logging.getLogger(__name__)
+
+#: Number of attempts from which pods share the label value `15+`.
+_MANY_ATTEMPTS: Final = 15
 
 
 @attrs.define(kw_only=True)
@@ -159,15 +162,18 @@ class BindingCycle:
                 placement.evaluated_nodes,
                 placement.feasible_nodes,
             )
-        self.scheduling.recorder.attempt(
-            result="scheduled", profile=attempt.profile.name, seconds=now - attempt.started_at
-        )
+        recorder = self.scheduling.recorder
+        attempt.record(recorder, "scheduled", now)
+        attempts = queued.attempts + queued.is_taken
+        recorder.observe("scheduler_pod_scheduling_attempts", attempts)
         first = queued.first_attempt_at
-        self.scheduling.recorder.pod_scheduled(
-            attempts=queued.attempts + queued.is_taken, sli_seconds=now - first if first is not None else 0.0
+        recorder.observe(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            now - first if first is not None else 0.0,
+            str(attempts) if attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+",
         )
         if queued.was_flushed:
-            self.scheduling.recorder.scheduled_after_flush()
+            recorder.count("scheduler_pod_scheduled_after_flush_total")
 
     def fail(self, attempt: Attempt, status: Status) -> None:
         """Undo the reservation, announce the free room, and return the pod to the queue."""

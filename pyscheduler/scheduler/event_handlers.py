@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 __all__ = ["EventHandlers"]
 
 _log = logging.getLogger(__name__)
+
+_EVENT_SECONDS: Final = "scheduler_event_handling_duration_seconds"
 
 
 @attrs.define(kw_only=True)
@@ -115,7 +117,7 @@ class EventHandlers:
         for event in node_changes(old, new):
             started = self.clock.now()
             self.queue.move_all(event, old, new)
-            self.recorder.event_handling(event.label, seconds=updated + self.clock.now() - started)
+            self.recorder.observe(_EVENT_SECONDS, updated + self.clock.now() - started, event.label)
         if is_ready(old) and not is_ready(new):
             # The victims of nominated pods may never be gone.
             self.queue.retry_after_backoff(self._nominated(new.name), in_full=False)
@@ -254,7 +256,7 @@ class EventHandlers:
         for event in pod_changes(old, new):
             started = self.clock.now()
             self.queue.move_all(event, old, new)
-            self.recorder.event_handling(event.label, seconds=updated + self.clock.now() - started)
+            self.recorder.observe(_EVENT_SECONDS, updated + self.clock.now() - started, event.label)
         self._timed(ASSIGNED_POD_UPDATE, began)
 
     def _update_unscheduled(self, old: Pod, new: Pod) -> None:
@@ -359,7 +361,7 @@ class EventHandlers:
         _log.warning("Ignoring malformed %s %s=%s err=%s", kind, kind, key, error)
 
     def _timed(self, event: ClusterEvent, began: float) -> None:
-        self.recorder.event_handling(event.label, seconds=self.clock.now() - began)
+        self.recorder.observe(_EVENT_SECONDS, self.clock.now() - began, event.label)
 
 
 def _check_uid(pod: Pod) -> None:

@@ -142,11 +142,7 @@ class FailureHandler:
     def handle(self, attempt: Attempt, status: Status, nominating: NominatingInfo | None) -> None:
         """Deal with a failed attempt; with `nominating` None the pod's nomination stays."""
         queued, pod = attempt.queued, attempt.queued.pod
-        self.recorder.attempt(
-            result="unschedulable" if status.is_rejected else "error",
-            profile=attempt.profile.name,
-            seconds=self.clock.now() - attempt.started_at,
-        )
+        attempt.record(self.recorder, "unschedulable" if status.is_rejected else "error", self.clock.now())
         plan = plan_failure(queued, status, self.pods.get(pod.name, pod.namespace))
         if plan.state is PodState.PENDING:
             self._requeue(attempt, status, plan, nominating)

@@ -137,7 +137,8 @@ class GroupCycles:
             if skips(profile, info.pod):
                 self.scheduling.queue.done(info.pod.uid)
             else:
-                self.scheduling.recorder.queue_wait(began - info.enqueued_at)
+                waited = began - info.enqueued_at
+                self.scheduling.recorder.observe("pyscheduler_queue_wait_duration_seconds", waited)
                 members.append(self.member(profile, info, group_of.get(info.pod.uid)))
             await turns.yield_if_due()
         if not members:
@@ -145,7 +146,8 @@ class GroupCycles:
         decision = Decision(source=groups.source, profile=profile, members=members, began=began)
         try:
             decision = await self._search(decision, turns)
-            self.scheduling.recorder.group_algorithm(self.scheduling.clock.now() - began)
+            seconds = self.scheduling.clock.now() - began
+            self.scheduling.recorder.observe("scheduler_podgroup_scheduling_algorithm_duration_seconds", seconds)
             preemption = self.preemption
             if preemption is not None and preemption.helps(decision):
                 await preemption.make_room(decision, partial(self._fits, decision, turns), turns)
@@ -202,11 +204,10 @@ class GroupCycles:
 
     def _tell(self, groups: Groups, decision: Decision) -> None:
         verdict = decision.verdict
-        self.scheduling.recorder.group_attempt(
-            result=verdict.outcome.value,
-            profile=decision.profile.name,
-            seconds=self.scheduling.clock.now() - decision.began,
-        )
+        recorder, labels = self.scheduling.recorder, (verdict.outcome.value, decision.profile.name)
+        seconds = self.scheduling.clock.now() - decision.began
+        recorder.count("scheduler_podgroup_schedule_attempts_total", *labels)
+        recorder.observe("scheduler_podgroup_scheduling_attempt_duration_seconds", seconds, *labels)
         try:
             groups.source.group_cycle_ended(groups.members.keys(), verdict)
         except PLUGIN_FAILURES as error:

@@ -81,7 +81,8 @@ class QueuedPods:
         groups = self.group_cycles.find(pod)
         if groups is not None:
             return WorkResult(await self.group_cycles.run_group_cycle(groups, queued, self._skip))
-        self.scheduling.recorder.queue_wait(self.scheduling.clock.now() - queued.enqueued_at)
+        waited = self.scheduling.clock.now() - queued.enqueued_at
+        self.scheduling.recorder.observe("pyscheduler_queue_wait_duration_seconds", waited)
         attempt = await self.scheduling.run_scheduling_cycle(profile, queued)
         if attempt is None and (kind := _kind_of(profile, queued)) is not None:
             if len(self._failed) >= _KINDS:

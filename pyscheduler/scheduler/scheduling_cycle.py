@@ -157,7 +157,8 @@ class SchedulingCycle:
                 return Failure(Status(Code.UNSCHEDULABLE, error=error), None)
             return await self.make_room(attempt, error)
         finally:
-            self.recorder.algorithm(self.clock.now() - attempt.started_at)
+            seconds = self.clock.now() - attempt.started_at
+            self.recorder.observe("scheduler_scheduling_algorithm_duration_seconds", seconds)
 
     async def make_room(self, attempt: Attempt, error: FitError) -> Failure:
         """Make room for a later attempt of a pod that fits nowhere: for its whole group, or for itself."""

@@ -15,7 +15,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["BUILD_LABELS", "CONTENT_TYPE", "FAMILIES", "Family"]
+__all__ = ["BUILD_LABELS", "CONTENT_TYPE", "FAMILIES", "RECORDED", "Family"]
 
 #: Content type of pages for Prometheus. Scrapers before Prometheus 3.0 do not understand a newer version of the format.
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
@@ -357,3 +357,17 @@ _OURS: Final = (
 FAMILIES: Final[Mapping[str, Family]] = {
     family.name: family for family in (*_SCHEDULER, *_CLIENT, *_AUTHENTICATION, *_COMPONENT, *_OURS)
 }
+
+#: Counters that are kept elsewhere, and the family that kube-scheduler shows only once groups are enabled.
+_LATER: Final = frozenset(
+    {
+        "scheduler_plugin_evaluation_total",
+        "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+        "rest_client_transport_create_calls_total",
+        "rest_client_transport_cert_rotation_gc_calls_total",
+    }
+)
+#: The counters and histograms that the page shows from the beginning.
+RECORDED: Final = tuple(
+    family.name for family in (*_SCHEDULER, *_CLIENT, *_OURS) if family.kind != "gauge" and family.name not in _LATER
+)

@@ -32,7 +32,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.exposition import generate_latest
 from prometheus_client.utils import floatToGoString
 
-from pyscheduler.telemetry.families import CONTENT_TYPE, FAMILIES
+from pyscheduler.telemetry.families import CONTENT_TYPE, FAMILIES, RECORDED
 from pyscheduler.telemetry.histograms import FastHistogram, PluginHistogram
 from pyscheduler.telemetry.process_metrics import LinuxProcessCollector
 from pyscheduler.telemetry.request_metrics import RequestMetrics
@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 __all__ = ["Metrics"]
 
 
-#: Number of attempts from which pods share the label value `15+`.
-_MANY_ATTEMPTS: Final = 15
 #: A bucket's bound as a label; quotes within a label's value are escaped.
 _BOUND: Final = re.compile(rb'(?<=[{,]le=")[0-9.e+-]+(?=")')
 #: Type lines of counters whose names do not end in `_total`: as exported, and as they should be.
@@ -103,179 +101,32 @@ class Metrics:
             shutdown_on_exit=False,
         )
         self._meter = provider.get_meter("pyscheduler")
-        self._attempts = self._count("scheduler_schedule_attempts_total")
-        self._attempt_seconds = self._histogram("scheduler_scheduling_attempt_duration_seconds")
-        self._algorithm_seconds = self._histogram("scheduler_scheduling_algorithm_duration_seconds")
-        self._point_seconds = self._histogram("scheduler_framework_extension_point_duration_seconds")
-        self._plugin_seconds = self._histogram("scheduler_plugin_execution_duration_seconds")
-        self._permit_seconds = self._histogram("scheduler_permit_wait_duration_seconds")
-        self._attempts_per_pod = self._histogram("scheduler_pod_scheduling_attempts")
-        self._sli_seconds = self._histogram("scheduler_pod_scheduling_sli_duration_seconds")
-        self._after_flush = self._count("scheduler_pod_scheduled_after_flush_total")
-        self._incoming = self._count("scheduler_queue_incoming_pods_total")
-        self._event_seconds = self._histogram("scheduler_event_handling_duration_seconds")
-        self._hint_seconds = self._histogram("scheduler_queueing_hint_execution_duration_seconds")
-        self._preemptions = self._count("scheduler_preemption_attempts_total")
-        self._victims = self._histogram("scheduler_preemption_victims")
-        self._preemption_runs = self._count("scheduler_preemption_goroutines_execution_total")
-        self._preemption_seconds = self._histogram("scheduler_preemption_goroutines_duration_seconds")
-        self._group_attempts = self._count("scheduler_podgroup_schedule_attempts_total")
-        self._group_seconds = self._histogram("scheduler_podgroup_scheduling_attempt_duration_seconds")
-        #: Created with the first group: kube-scheduler does not show the family before groups are enabled.
-        self._group_algorithm_seconds: FastHistogram | None = None
-        self._volume_errors = self._count("scheduler_volume_scheduling_stage_error_total")
-        self._device_waits = self._count("scheduler_dra_bindingconditions_allocations_total")
-        self._device_seconds = self._histogram("scheduler_dra_bindingconditions_wait_duration_seconds")
-        self._claims_created = self._count("scheduler_resourceclaim_creates_total")
-        self._batch_attempts = self._count("scheduler_batch_attempts_total")
-        self._batch_flushes = self._count("scheduler_batch_cache_flushed_total")
-        self._hint_search_seconds = self._histogram("scheduler_get_node_hint_duration_seconds")
-        self._batch_store_seconds = self._histogram("scheduler_store_schedule_results_duration_seconds")
-        self._requests = self._count("rest_client_requests_total")
-        self._retries = self._count("rest_client_request_retries_total")
-        self._request_seconds = self._histogram("rest_client_request_duration_seconds")
-        self._throttle_seconds = self._histogram("rest_client_rate_limiter_duration_seconds")
-        self._request_bytes = self._histogram("rest_client_request_size_bytes")
-        self._response_bytes = self._histogram("rest_client_response_size_bytes")
-        self._certificate_age = self._histogram("rest_client_exec_plugin_certificate_rotation_age")
-        self._queue_seconds = self._histogram("pyscheduler_queue_wait_duration_seconds")
-        self._warnings = self._count("pyscheduler_warnings_total")
+        self._counts: dict[str, defaultdict[tuple[str, ...], int]] = {}
+        self._series: dict[str, FastHistogram] = {}
+        for name in RECORDED:
+            if FAMILIES[name].kind == "counter":
+                self._counts[name] = self._count(name)
+            else:
+                self._series[name] = self._histogram(name)
         self._request_metrics: RequestMetrics | None = None
         self._count_families()
 
     # Recorder
 
-    def attempt(self, *, result: str, profile: str, seconds: float) -> None:
-        """Count a finished attempt and record its duration."""
-        self._attempts[result, profile] += 1
-        self._attempt_seconds.record(seconds, result, profile)
+    def count(self, family: str, *labels: str) -> None:
+        """Count one occurrence."""
+        self._counts[family][labels] += 1
 
-    def pod_scheduled(self, *, attempts: int, sli_seconds: float) -> None:
-        """Record a bound pod."""
-        self._attempts_per_pod.record(attempts)
-        group = str(attempts) if attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"
-        self._sli_seconds.record(sli_seconds, group)
-
-    def queue_wait(self, seconds: float) -> None:
-        """Record the time a pod was in the queue."""
-        self._queue_seconds.record(seconds)
-
-    def algorithm(self, seconds: float) -> None:
-        """Record the duration of filtering and scoring."""
-        self._algorithm_seconds.record(seconds)
-
-    def extension_point(self, point: str, *, status: str, profile: str, seconds: float) -> None:
-        """Record one run of an extension point."""
-        self._point_seconds.record(seconds, point, status, profile)
-
-    def plugin(self, plugin: str, point: str, *, status: str, seconds: float) -> None:
-        """Record one plugin's run."""
-        self._plugin_seconds.record(seconds, plugin, point, status)
-
-    def permit_wait(self, *, result: str, seconds: float) -> None:
-        """Record a wait at Permit."""
-        self._permit_seconds.record(seconds, result)
-
-    def incoming_pod(self, *, queue: str, event: str) -> None:
-        """Count a pod that entered a queue."""
-        self._incoming[queue, event] += 1
-
-    def event_handling(self, event: str, *, seconds: float) -> None:
-        """Record the duration of handling a cluster event."""
-        self._event_seconds.record(seconds, event)
-
-    def queueing_hint(self, *, plugin: str, event: str, hint: str, seconds: float) -> None:
-        """Record one call of a queueing hint."""
-        self._hint_seconds.record(seconds, plugin, event, hint)
-
-    def scheduled_after_flush(self) -> None:
-        """Count a pod that was scheduled after the flush of the unschedulable pods."""
-        self._after_flush[()] += 1
-
-    def preemption_attempt(self) -> None:
-        """Count a run of the preemption plugin."""
-        self._preemptions[()] += 1
-
-    def preemption_victims(self, count: int) -> None:
-        """Record the number of victims."""
-        self._victims.record(count)
-
-    def preemption_run(self, *, result: str, seconds: float) -> None:
-        """Record an eviction of victims."""
-        self._preemption_runs[(result,)] += 1
-        self._preemption_seconds.record(seconds, result)
-
-    def group_algorithm(self, seconds: float) -> None:
-        """Record the duration of a decision about a group."""
-        if self._group_algorithm_seconds is None:
-            name = "scheduler_podgroup_scheduling_algorithm_duration_seconds"
-            self._group_algorithm_seconds = self._histogram(name)
-        self._group_algorithm_seconds.record(seconds)
-
-    def group_attempt(self, *, result: str, profile: str, seconds: float) -> None:
-        """Count a group cycle and record its duration."""
-        self._group_attempts[result, profile] += 1
-        self._group_seconds.record(seconds, result, profile)
-
-    def volume_stage_failed(self, operation: str) -> None:
-        """Count an error with a pod's volumes."""
-        self._volume_errors[(operation,)] += 1
-
-    def device_wait(self, *, profile: str, driver: str, status: str, seconds: float) -> None:
-        """Record how long a pod waited for a device to become ready."""
-        self._device_seconds.record(seconds, profile, driver, status)
-
-    def device_wait_ended(self, *, profile: str, driver: str, status: str) -> None:
-        """Count a device with conditions that a pod waited for."""
-        self._device_waits[profile, driver, status] += 1
-
-    def claim_created(self, *, succeeded: bool) -> None:
-        """Count a request to create a claim for extended resources."""
-        self._claims_created[("success" if succeeded else "failure",)] += 1
-
-    def node_hint(self, *, profile: str, hinted: bool, seconds: float) -> None:
-        """Record a search that began with the node of the previous pod."""
-        self._hint_search_seconds.record(seconds, "hint" if hinted else "no_hint", profile)
-
-    def batch_attempt(self, *, profile: str, result: str) -> None:
-        """Count the result of such a search."""
-        self._batch_attempts[profile, result] += 1
-
-    def batch_flushed(self, *, profile: str, reason: str) -> None:
-        """Count a stored list of nodes that could not be used."""
-        self._batch_flushes[profile, reason] += 1
-
-    def batch_stored(self, *, profile: str, seconds: float) -> None:
-        """Record how long it took to store a list of nodes."""
-        self._batch_store_seconds.record(seconds, profile)
-
-    def request(
-        self, verb: str, host: str, *, code: str, seconds: float | None, sent: int | None, received: int | None
-    ) -> None:
-        """Record a request to the API server."""
-        self._requests[code, verb, host] += 1
-        if seconds is not None:
-            self._request_seconds.record(seconds, verb, host)
-        if sent is not None:
-            self._request_bytes.record(sent, verb, host)
-        if received is not None:
-            self._response_bytes.record(received, verb, host)
-
-    def request_retried(self, verb: str, host: str, *, code: str) -> None:
-        """Count a retried request."""
-        self._retries[code, verb, host] += 1
-
-    def request_throttled(self, verb: str, host: str, *, seconds: float) -> None:
-        """Record the wait for the client's rate limit."""
-        self._throttle_seconds.record(seconds, verb, host)
-
-    def certificate_rotated(self, age_seconds: float) -> None:
-        """Record the age of a client certificate when it was replaced."""
-        self._certificate_age.record(age_seconds)
+    def observe(self, family: str, value: float, *labels: str) -> None:
+        """Record a value of a histogram."""
+        series = self._series.get(family)
+        if series is None:
+            series = self._series[family] = self._histogram(family)
+        series.record(value, *labels)
 
     def warning(self, kind: str) -> None:
         """Count a warning."""
-        self._warnings[(kind,)] += 1
+        self.count("pyscheduler_warnings_total", kind)
 
     def gauge(
         self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]], *, description: str = ""

@@ -49,13 +49,13 @@ def test_rate_and_costs_are_shown(config: Path, capsys: pytest.CaptureFixture[st
 
 def test_cost_of_a_filter_for_one_node_is_the_sum_over_nodes() -> None:
     """Microseconds are per pod, however often the plugin was called for it; what may wait is left out."""
-    costs = Costs()
+    costs, family = Costs(), "scheduler_plugin_execution_duration_seconds"
     for _ in range(2):
-        costs.plugin("Slow", "PreFilter", status="Success", seconds=1e-6)
+        costs.observe(family, 1e-6, "Slow", "PreFilter", "Success")
         for _ in range(10):
-            costs.plugin("Slow", "Filter", status="Success", seconds=5e-6)
-        costs.plugin("Slow", "PreBind", status="Success", seconds=5.0)
-    costs.incoming_pod(queue="active", event="x")  # what else is recorded is ignored
+            costs.observe(family, 5e-6, "Slow", "Filter", "Success")
+        costs.observe(family, 5.0, "Slow", "PreBind", "Success")
+    costs.count("scheduler_queue_incoming_pods_total", "active", "x")  # what else is recorded is ignored
     assert [line.split() for line in _table(costs)] == [
         ["plugin", "point", "us/pod"],
         ["Slow", "Filter", "50.0"],

@@ -204,9 +204,10 @@ class Errors(NullRecorder):
     def __init__(self) -> None:
         self.stages: list[str] = []
 
-    def volume_stage_failed(self, operation: str) -> None:
+    def count(self, family: str, *labels: str) -> None:
         """Remember."""
-        self.stages.append(operation)
+        if family == "scheduler_volume_scheduling_stage_error_total":
+            self.stages += labels
 
 
 class StorageHandle(ReadingHandle):

@@ -45,18 +45,17 @@ class Counts(NullRecorder):
         self.runs: list[str] = []
         self.warnings: list[str] = []
 
-    def preemption_attempt(self) -> None:
-        """Count."""
-        self.attempts += 1
+    def count(self, family: str, *labels: str) -> None:
+        """Count attempts."""
+        self.attempts += family == "scheduler_preemption_attempts_total"
 
-    def preemption_victims(self, count: int) -> None:
-        """Keep."""
-        self.victims.append(count)
-
-    def preemption_run(self, *, result: str, seconds: float) -> None:
-        """Keep."""
-        assert seconds >= 0
-        self.runs.append(result)
+    def observe(self, family: str, value: float, *labels: str) -> None:
+        """Keep victims and runs."""
+        assert value >= 0
+        if family == "scheduler_preemption_victims":
+            self.victims.append(int(value))
+        elif family == "scheduler_preemption_goroutines_duration_seconds":
+            self.runs += labels
 
     def warning(self, kind: str) -> None:
         """Keep."""

@@ -35,14 +35,18 @@ class Recording(NullRecorder):
         self.hints: list[tuple[str, str, str]] = []
         self.warnings: Counter[str] = Counter()
 
-    def incoming_pod(self, *, queue: str, event: str) -> None:
-        """Count by queue and event."""
-        self.incoming[queue, event] += 1
+    def count(self, family: str, *labels: str) -> None:
+        """Count incoming pods by queue and event."""
+        if family == "scheduler_queue_incoming_pods_total":
+            queue, event = labels
+            self.incoming[queue, event] += 1
 
-    def queueing_hint(self, *, plugin: str, event: str, hint: str, seconds: float) -> None:
-        """Keep each call."""
-        assert seconds >= 0
-        self.hints.append((plugin, event, hint))
+    def observe(self, family: str, value: float, *labels: str) -> None:
+        """Keep each call of a hint."""
+        if family == "scheduler_queueing_hint_execution_duration_seconds":
+            assert value >= 0
+            plugin, event, hint = labels
+            self.hints.append((plugin, event, hint))
 
     def warning(self, kind: str) -> None:
         """Count by kind."""

@@ -59,18 +59,16 @@ class Recording(NullRecorder):
         self.waits: list[tuple[str, float]] = []
         self.warnings: Counter[str] = Counter()
 
-    def extension_point(self, point: str, *, status: str, profile: str, seconds: float) -> None:
-        """Keep each run."""
-        assert profile
-        self.points.append((point, status, seconds))
-
-    def plugin(self, plugin: str, point: str, *, status: str, seconds: float) -> None:
-        """Keep each run of a plugin."""
-        self.plugins.append((plugin, point, status, seconds))
-
-    def permit_wait(self, *, result: str, seconds: float) -> None:
-        """Keep each wait."""
-        self.waits.append((result, seconds))
+    def observe(self, family: str, value: float, *labels: str) -> None:
+        """Keep the runs of extension points and of plugins, and the waits."""
+        match family, labels:
+            case "scheduler_framework_extension_point_duration_seconds", (point, status, profile):
+                assert profile
+                self.points.append((point, status, value))
+            case "scheduler_plugin_execution_duration_seconds", (plugin, point, status):
+                self.plugins.append((plugin, point, status, value))
+            case "scheduler_permit_wait_duration_seconds", (result,):
+                self.waits.append((result, value))
 
     def warning(self, kind: str) -> None:
         """Count by kind."""

@@ -29,17 +29,13 @@ class Counts(NullRecorder):
     def __init__(self) -> None:
         self.seen: Counter[str] = Counter()
 
-    def batch_attempt(self, *, profile: str, result: str) -> None:
-        self.seen[result] += 1
+    def count(self, family: str, *labels: str) -> None:
+        if family.startswith("scheduler_batch_"):
+            self.seen[labels[1]] += 1
 
-    def batch_flushed(self, *, profile: str, reason: str) -> None:
-        self.seen[reason] += 1
-
-    def node_hint(self, *, profile: str, hinted: bool, seconds: float) -> None:
-        self.seen["asked"] += 1
-
-    def batch_stored(self, *, profile: str, seconds: float) -> None:
-        self.seen["stored"] += 1
+    def observe(self, family: str, value: float, *labels: str) -> None:
+        self.seen["asked"] += family == "scheduler_get_node_hint_duration_seconds"
+        self.seen["stored"] += family == "scheduler_store_schedule_results_duration_seconds"
 
 
 def counting(framework: FakeFramework) -> Counts:

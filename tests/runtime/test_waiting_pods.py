@@ -263,7 +263,7 @@ async def test_ten_thousand_waiting_pods_are_cheap() -> None:
     """A waiting pod costs a small object, its timers and, while awaited, one future."""
 
     class Recorder:
-        def permit_wait(self, *, result: str, seconds: float) -> None:
+        def observe(self, family: str, value: float, result: str) -> None:
             assert result == "Success"
 
     clock = VirtualClock()

@@ -90,10 +90,12 @@ def count_incoming(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, str]]:
     """Count what scheduler_queue_incoming_pods_total counts, by queue and event."""
     counts: Counter[tuple[str, str]] = Counter()
 
-    def incoming_pod(_self: NullRecorder, *, queue: str, event: str) -> None:
-        counts[queue, event] += 1
+    def count(_self: NullRecorder, family: str, *labels: str) -> None:
+        if family == "scheduler_queue_incoming_pods_total":
+            queue, event = labels
+            counts[queue, event] += 1
 
-    monkeypatch.setattr(NullRecorder, "incoming_pod", incoming_pod)
+    monkeypatch.setattr(NullRecorder, "count", count)
     return counts
 
 

@@ -19,10 +19,10 @@ ATTEMPTS = "scheduler_schedule_attempts_total"
 def samples(**flags: Any) -> dict[str, float]:
     """Return what is shown of two attempts and a pod, by name and labels."""
     metrics = Metrics(view=metric_view(MetricsFlags(**flags)))
-    metrics.attempt(result="scheduled", profile="p", seconds=0.01)
-    metrics.attempt(result="error", profile="p", seconds=0.01)
-    metrics.attempt(result="unschedulable", profile="p", seconds=3.0)
-    metrics.pod_scheduled(attempts=2, sli_seconds=0.1)
+    for result, seconds in (("scheduled", 0.01), ("error", 0.01), ("unschedulable", 3.0)):
+        metrics.count(ATTEMPTS, result, "p")
+        metrics.observe("scheduler_scheduling_attempt_duration_seconds", seconds, result, "p")
+    metrics.observe("scheduler_pod_scheduling_attempts", 2)
     text = metrics.render()[0].decode()
     return {
         f"{sample.name}{sorted(sample.labels.items())}": sample.value

@@ -118,9 +118,10 @@ class _Counts(NullRecorder):
         if name == _DEADLOCKS:
             self._deadlocks = read
 
-    def attempt(self, *, result: str, profile: str, seconds: float) -> None:  # noqa: ARG002 - the Protocol's
-        """Count an attempt."""
-        self.attempts[result] += 1
+    def count(self, family: str, *labels: str) -> None:
+        """Count attempts."""
+        if family == "scheduler_schedule_attempts_total":
+            self.attempts[labels[0]] += 1
 
     def warning(self, kind: str) -> None:
         """Count a warning."""

@@ -42,17 +42,15 @@ class DemoMetrics(Metrics):
         #: End of the last attempt, by `time.perf_counter`.
         self.last_at = 0.0
 
-    def attempt(self, *, result: str, profile: str, seconds: float) -> None:
-        """Record the duration of an attempt."""
-        super().attempt(result=result, profile=profile, seconds=seconds)
-        self.attempts.append(seconds)
-        self.bound += result == "scheduled"
-        self.last_at = time.perf_counter()
-
-    def queue_wait(self, seconds: float) -> None:
-        """Record the time that a pod spent in the queue before the attempt."""
-        super().queue_wait(seconds)
-        self.waits.append(seconds)
+    def observe(self, family: str, value: float, *labels: str) -> None:
+        """Keep the durations of attempts, and of waits in the queue before them."""
+        super().observe(family, value, *labels)
+        if family == "scheduler_scheduling_attempt_duration_seconds":
+            self.attempts.append(value)
+            self.bound += labels[0] == "scheduled"
+            self.last_at = time.perf_counter()
+        elif family == "pyscheduler_queue_wait_duration_seconds":
+            self.waits.append(value)
 
     def warning(self, kind: str) -> None:
         """Count a warning."""

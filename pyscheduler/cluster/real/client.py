@@ -327,7 +327,7 @@ class RealClient:
         lost, last = False, self._clock.now() + self._patience_seconds
         for attempt in range(1, _TRIES_WHEN_ASKED + 1):
             waited = 0.0 if self._limiter.unlimited else await self._limiter.acquire()
-            self._recorder.request_throttled(method, self._host, seconds=waited)
+            self._recorder.observe("rest_client_rate_limiter_duration_seconds", waited, method, self._host)
             asked = 0.0
             code = NO_ANSWER
             turn = await self._window.turn(method, deferred=deferred)
@@ -351,7 +351,7 @@ class RealClient:
                 if attempt >= tries or is_late or not (tried_again or _is_contention(error, method, body)):
                     raise
                 code = str(error.status)
-            self._recorder.request_retried(method, self._host, code=code)
+            self._recorder.count("rest_client_request_retries_total", code, method, self._host)
             self._recorder.warning("request_retried")
             await self._pause(attempt, at_least=asked)
         raise AssertionError("unreachable: the last try returns or raises")

@@ -253,7 +253,7 @@ class EventWriter:
         for attempt in range(_TRIES):
             waited = 0.0 if self._limiter.unlimited else await self._limiter.acquire()
             method = "PATCH" if series.created else "POST"
-            self._recorder.request_throttled(method, self._host, seconds=waited)
+            self._recorder.observe("rest_client_rate_limiter_duration_seconds", waited, method, self._host)
             turn = await self._window.turn(method, background=True)
             count = series.count
             pause = min(low * 2**attempt, high)

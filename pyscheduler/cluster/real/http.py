@@ -100,7 +100,7 @@ class _Rotation:
         """Record the age of the last certificate, if this is another."""
         if certificates != self._certificates:
             now = self._clock.now()
-            self._recorder.certificate_rotated(now - self._since)
+            self._recorder.observe("rest_client_exec_plugin_certificate_rotation_age", now - self._since)
             self._certificates, self._since = certificates, now
 
 

@@ -31,6 +31,7 @@ __all__ = ["NO_ANSWER", "MeteredTransport"]
 
 #: The `code` of a request that got no answer.
 NO_ANSWER: Final = "<error>"
+_REQUESTS: Final = "rest_client_requests_total"
 
 
 class MeteredTransport:
@@ -54,7 +55,8 @@ class MeteredTransport:
     ) -> Response:
         """Send a request; note its time, whatever came of it."""
         began = self._clock.now()
-        code, received = NO_ANSWER, None
+        code = NO_ANSWER
+        received: int | None = None
         try:
             response = await self._inner.request(
                 method, path, query=query, body=body, content_type=content_type, timeout_seconds=timeout_seconds
@@ -62,14 +64,12 @@ class MeteredTransport:
             code, received = str(response.status), len(response.body)
             return response
         finally:
-            self._recorder.request(
-                method,
-                self._host,
-                code=code,
-                seconds=self._clock.now() - began,
-                sent=len(body) if body is not None else 0,
-                received=received,
-            )
+            recorder, labels = self._recorder, (method, self._host)
+            recorder.count(_REQUESTS, code, *labels)
+            recorder.observe("rest_client_request_duration_seconds", self._clock.now() - began, *labels)
+            recorder.observe("rest_client_request_size_bytes", len(body) if body is not None else 0, *labels)
+            if received is not None:
+                recorder.observe("rest_client_response_size_bytes", received, *labels)
 
     @asynccontextmanager
     async def stream(
@@ -88,7 +88,7 @@ class MeteredTransport:
             raise
 
     def _count(self, code: str) -> None:
-        self._recorder.request("GET", self._host, code=code, seconds=None, sent=None, received=None)
+        self._recorder.count(_REQUESTS, code, "GET", self._host)
 
     def connect(
         self, settings: ClientSettings, *, clock: Clock, rng: random.Random, recorder: Recorder

@@ -93,7 +93,8 @@ class ExtendedClaimWriter:
                 f"create claim for extended resources {metadata.namespace}/: {text_of(error)}"
             ) from error
         finally:
-            self._handle.recorder.claim_created(succeeded=is_made)
+            status = "success" if is_made else "failure"
+            self._handle.recorder.count("scheduler_resourceclaim_creates_total", status)
         return made
 
     async def _wait_until_seen(self, claim: ResourceClaim) -> None:

@@ -530,9 +530,10 @@ class DynamicResources(
         for each in choice.in_use:
             allocation = each.claim.status.allocation
             for result in allocation.devices.results if allocation is not None else ():
-                recorder.device_wait(profile=profile, driver=result.driver, status=status, seconds=seconds)
+                labels = (profile, result.driver, status)
+                recorder.observe("scheduler_dra_bindingconditions_wait_duration_seconds", seconds, *labels)
                 if result.binding_conditions:
-                    recorder.device_wait_ended(profile=profile, driver=result.driver, status=status)
+                    recorder.count("scheduler_dra_bindingconditions_allocations_total", *labels)
 
     def _are_ready(self, choice: Choice) -> bool:
         """Return whether the devices are ready by now; raise `PySchedulerError` where they will not be."""

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VolumeBinding"]
 
+_STAGE_ERRORS: Final = "scheduler_volume_scheduling_stage_error_total"
 _UNBOUND: Final = Status.unresolvable("pod has unbound immediate PersistentVolumeClaims")
 
 
@@ -152,10 +153,10 @@ class VolumeBinding(
         try:
             statuses = current.placement.judge(nodes)
         except PySchedulerError as error:
-            self.handle.recorder.volume_stage_failed("predicate")
+            self.handle.recorder.count(_STAGE_ERRORS, "predicate")
             return NodeStatuses.failing(np.ones(len(nodes), dtype=np.bool_), Status.from_error(error))
         if current.placement.has_failed:
-            self.handle.recorder.volume_stage_failed("predicate")
+            self.handle.recorder.count(_STAGE_ERRORS, "predicate")
         return statuses
 
     # Scoring
@@ -191,7 +192,7 @@ class VolumeBinding(
             current.reserved = self._binder.assume(current.placement.choose(labels), node_name)
             self._reserved[pod.uid] = current.reserved
         except PySchedulerError as error:
-            self.handle.recorder.volume_stage_failed("assume")
+            self.handle.recorder.count(_STAGE_ERRORS, "assume")
             return Status.from_error(error)
         return None
 
@@ -243,7 +244,7 @@ class VolumeBinding(
             await self._binder.bind(pod, node_name, reserved)
             self._reserved.pop(pod.uid, None)
         except PySchedulerError as error:
-            self.handle.recorder.volume_stage_failed("bind")
+            self.handle.recorder.count(_STAGE_ERRORS, "bind")
             return Status.from_error(error)
         return None
 

@@ -144,7 +144,9 @@ class PluginCalls:
             about = f"pod={pod.key}"
             now = self.clock.now()
             self.failures.slow(plugin=method.plugin, point=method.point, about=about, seconds=seconds, now=now)
-        self.recorder.plugin(method.plugin, method.point, status=_label(answer), seconds=seconds)
+        self.recorder.observe(
+            "scheduler_plugin_execution_duration_seconds", seconds, method.plugin, method.point, _label(answer)
+        )
 
     def point(self, point: str, status: Status | None, began: float) -> None:
         """Record one run of an extension point that began at the clock time `began`."""
@@ -152,11 +154,9 @@ class PluginCalls:
         seconds = now - began
         if seconds >= SLOW_SECONDS and point not in _MAY_TAKE_LONG:
             self._watch(point, seconds, now)
-        self.recorder.extension_point(
-            point,
-            status=_SUCCESS_LABEL if status is None else status.code.label,
-            profile=self.profile,
-            seconds=seconds,
+        label = _SUCCESS_LABEL if status is None else status.code.label
+        self.recorder.observe(
+            "scheduler_framework_extension_point_duration_seconds", seconds, point, label, self.profile
         )
 
     def _watch(self, point: str, seconds: float, now: float) -> None:

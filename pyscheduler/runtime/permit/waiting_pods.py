@@ -310,7 +310,8 @@ class WaitingPodMap:
                 self._verdicts[uid] = held.verdict
         status = verdict.status
         code = Code.SUCCESS if status is None else status.code
-        self._recorder.permit_wait(result=code.label, seconds=self._clock.now() - began)
+        seconds = self._clock.now() - began
+        self._recorder.observe("scheduler_permit_wait_duration_seconds", seconds, code.label)
         if status is None or status.is_rejected:
             return status
         return error_status(

@@ -163,7 +163,7 @@ class Evictions:
             info.pod for info in candidate.victims if not info.pod.is_terminating and info.pod.uid not in self._deleted
         ]
         if not self._in_background:
-            handle.recorder.preemption_victims(len(candidate.victims))
+            handle.recorder.observe("scheduler_preemption_victims", len(candidate.victims))
             failure = await self._evict_all(victims, candidate.node_name, preemptor)
             if failure is not None:
                 return Status.from_error(failure)
@@ -171,7 +171,7 @@ class Evictions:
             return None
         if not victims:
             return None
-        handle.recorder.preemption_victims(len(candidate.victims))
+        handle.recorder.observe("scheduler_preemption_victims", len(candidate.victims))
         under_way = _UnderWay()
         work = self._evict_in_background(under_way, victims, candidate.node_name, preemptor)
         task = handle.spawn(work, name=f"{self._plugin} preemption for {preemptor.key}")
@@ -209,7 +209,9 @@ class Evictions:
         under_way.held_back = under_way.held_back or not released
         self._over(preemptor, under_way, failed=failure is not None)
         result = "success" if released and failure is None else "error"
-        handle.recorder.preemption_run(result=result, seconds=handle.clock.now() - began)
+        seconds = handle.clock.now() - began
+        handle.recorder.count("scheduler_preemption_goroutines_execution_total", result)
+        handle.recorder.observe("scheduler_preemption_goroutines_duration_seconds", seconds, result)
         _log.info(
             "Preemption finished plugin=%s preemptor=%s node=%s victims=%d result=%s",
             *(self._plugin, preemptor.key, node_name, len(victims), result),
