@@ -34,10 +34,10 @@ from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler.scheduler.debugger import DebugSignal
 from pyscheduler.serving.config_reload import ConfigReloader
 from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
-from pyscheduler.serving.metric_views import metric_view
 from pyscheduler.serving.pages import Pages
 from pyscheduler.serving.ports import Ports, probes
 from pyscheduler.serving.version import build_labels, compatibility_labels
+from pyscheduler.telemetry.metric_view import metric_view
 from pyscheduler.telemetry.metrics import Metrics
 from pyscheduler.telemetry.pod_resources import render_pod_resources
 
@@ -104,7 +104,11 @@ async def serve(
     liveness depend on its heartbeat. Raises `PySchedulerError` when leadership is lost.
     """
     if metrics is None:
-        metrics = Metrics(view=metric_view(options.flags.metrics) if options.flags is not None else None)
+        view = None
+        if options.flags is not None:
+            flags = options.flags.metrics
+            view = metric_view(flags.disabled_metrics, flags.allow_metric_labels, flags.allow_metric_labels_manifest)
+        metrics = Metrics(view=view)
     heartbeat = watchdog.heartbeat if watchdog is not None else None
     _show_program(metrics, options, heartbeat)
     elector = _elector(options, lease_transport, metrics, heartbeat)

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import math
 import re
+import resource
 from collections import Counter, defaultdict
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
@@ -30,11 +32,12 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from pyscheduler.telemetry.families import CONTENT_TYPE, FAMILIES, RECORDED
 from pyscheduler.telemetry.histograms import FastHistogram, PluginHistogram
-from pyscheduler.telemetry.process_metrics import LinuxProcessCollector
 from pyscheduler.telemetry.request_metrics import RequestMetrics
 
 if TYPE_CHECKING:
@@ -48,9 +51,11 @@ if TYPE_CHECKING:
     #: Label pairs to value.
     _Read = Callable[[], Mapping[tuple[tuple[str, str], ...], float]]
 
-__all__ = ["Metrics"]
+__all__ = ["LinuxProcessCollector", "Metrics"]
 
 
+#: Go's value for "no limit": the largest number of 64 bits.
+_UNLIMITED: Final = float(2**64 - 1)
 #: A bucket's bound as a label; quotes within a label's value are escaped.
 _BOUND: Final = re.compile(rb'(?<=[{,]le=")[0-9.e+-]+(?=")')
 #: Type lines of counters whose names do not end in `_total`: as exported, and as they should be.
@@ -283,3 +288,39 @@ def _infinite(name: str, description: str, read: _Read) -> Metric | None:
 def _description(name: str, given: str) -> str:
     family = FAMILIES.get(name)
     return family.description if family is not None else given
+
+
+class LinuxProcessCollector(Collector):
+    """The limit of the address space, and the network traffic of the network namespace, as in Prometheus' Go client.
+
+    Source: client_golang, prometheus/process_collector_linux.go.
+    """
+
+    def __init__(self, proc: str = "/proc") -> None:
+        self._netstat = Path(proc, "self", "net", "netstat")
+
+    def collect(self) -> Iterator[PrometheusMetric]:
+        """Yield the families; those about the network only where the system provides them."""
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        yield GaugeMetricFamily(
+            "process_virtual_memory_max_bytes",
+            "Maximum amount of virtual memory available in bytes.",
+            value=_UNLIMITED if limit == resource.RLIM_INFINITY else float(limit),
+        )
+        octets = self._octets()
+        for name, field, what in (
+            ("process_network_receive_bytes", "InOctets", "received"),
+            ("process_network_transmit_bytes", "OutOctets", "sent"),
+        ):
+            if field in octets:
+                text = f"Number of bytes {what} by the process over the network."
+                yield CounterMetricFamily(name, text, value=float(octets[field]))
+
+    def _octets(self) -> Mapping[str, int]:
+        """Return the fields of the line pair `IpExt`: names in one line, numbers in the next."""
+        try:
+            lines = self._netstat.read_text(encoding="ascii").splitlines()
+        except OSError:
+            return {}
+        names, numbers = [line.split()[1:] for line in lines if line.startswith("IpExt:")] or ([], [])
+        return {name: int(number) for name, number in zip(names, numbers, strict=True)}

@@ -14,8 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import pyscheduler
 from pyscheduler.telemetry.families import FAMILIES, RECORDED
 from pyscheduler.telemetry.metric_view import MetricView
-from pyscheduler.telemetry.metrics import Metrics
-from pyscheduler.telemetry.process_metrics import LinuxProcessCollector
+from pyscheduler.telemetry.metrics import LinuxProcessCollector, Metrics
 
 #: As a kube-scheduler 1.36 served them; see the NOTICE beside it.
 SEEN = json.loads((Path(__file__).parents[1] / "integration" / "observed" / "metrics.json").read_text())

@@ -13,9 +13,9 @@ from pyscheduler.framework import CycleState, FilterPlugin, NodeInfo, SignFragme
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.testing import CHECKS, Draft, PluginCheckError, Step, check_plugin
+from pyscheduler.testing.checks.check import shrink
 from pyscheduler.testing.checks.drawing import draw_history
 from pyscheduler.testing.checks.price import price_of
-from pyscheduler.testing.checks.shrinking import shrink
 from pyscheduler.testing.checks.subject import Subject
 from tests.testing import contract_breakers as wrong
 from tests.testing.wrong_plugins import SignsWithDict, SignsWithText, SuccessWithReason, WaitsAtPreFilter

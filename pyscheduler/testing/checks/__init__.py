@@ -5,5 +5,5 @@ the search for a minimal history, and the measurement of a plugin's CPU time. Do
 The checks observe pyscheduler's own on a `FakeCluster`.
 
 `check` is the entry; `subject` describes the checked plugin; `history` runs one history with the observers of
-`plugin_calls`, `probes` and `sleeping_pods`; `drawing` makes histories and `shrinking` shortens them.
+`plugin_calls`, `probes` and `sleeping_pods`; `drawing` makes and shortens histories.
 """

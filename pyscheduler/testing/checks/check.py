@@ -24,7 +24,6 @@ from pyscheduler.testing.checks.hash_seed import (
     obstacle,
 )
 from pyscheduler.testing.checks.history import decide, observe
-from pyscheduler.testing.checks.shrinking import shrink
 from pyscheduler.testing.checks.steps import code_of
 from pyscheduler.testing.checks.subject import Subject
 from pyscheduler.testing.watched_calls import PluginWarning
@@ -283,3 +282,37 @@ async def _scheduler_name(subject: Subject) -> str:
     finally:
         await cluster.close()
     return "" if name == "pyscheduler" else name
+
+
+def shrink(history: Sequence[Step], fails: Callable[[Sequence[Step]], bool], *, most: int) -> list[Step]:
+    """Return a shorter history for which `fails` is true; it is true for `history`.
+
+    Drops halves of the history, then quarters, down to single steps, and then keywords of steps, in at most `most`
+    attempts.
+    """
+    left = list(history)
+    attempts = 0
+
+    def still_fails(shorter: Sequence[Step]) -> bool:
+        nonlocal attempts
+        attempts += 1
+        return attempts <= most and fails(shorter)
+
+    size = max(len(left) // 2, 1)
+    while True:
+        start, before = 0, len(left)
+        while start < len(left):
+            shorter = left[:start] + left[start + size :]
+            if still_fails(shorter):
+                left = shorter
+            else:
+                start += size
+        if size == 1 and len(left) == before:
+            break
+        size = max(size // 2, 1)
+    for number, step in enumerate(left):
+        for keyword in step.keywords:
+            shorter = [*left[:number], left[number].without(keyword), *left[number + 1 :]]
+            if still_fails(shorter):
+                left = shorter
+    return left

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from kube_testserver.access.authorizer import AlwaysAllow
+from kube_testserver.access.rules import compile_rule
+from pyscheduler.cluster.real import event_writer
 from pyscheduler.framework.errors import PySchedulerError
 from pyscheduler.testing.checks.answers import PluginAnswers, difference
 from pyscheduler.testing.checks.observation import Observation
-from pyscheduler.testing.checks.permissions import UndeclaredRequests
 from pyscheduler.testing.checks.plugin_calls import observe_calls, place_of
 from pyscheduler.testing.checks.probes import Probes, ProbingPipeline
 from pyscheduler.testing.checks.sleeping_pods import SleepingPods
@@ -19,6 +21,10 @@ from pyscheduler.testing.plugin_errors import unbound_pods
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from kube_testserver.access.attributes import Attributes
+    from kube_testserver.access.authorizer import Decision
+    from kube_testserver.access.users import User
+    from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.testing.checks.coverage import Coverage
     from pyscheduler.testing.checks.findings import Finding
     from pyscheduler.testing.checks.steps import Step
@@ -56,7 +62,7 @@ async def _observe(subject: Subject, history: Sequence[Step], seen: Observation)
     probes = Probes(profile, seen, scheduler.work.close)
     observe_calls(probes.answers.calls, profile.snapshot, seen)
     # Only the scheduler sends requests; the steps change the objects themselves.
-    cluster.server.access.authorizer = UndeclaredRequests(scheduler, seen.coverage)
+    cluster.server.access.authorizer = _UndeclaredRequests(scheduler, seen.coverage)
     cluster.server.access.closed = True
     former = scheduler.scheduling.pipeline
     scheduler.scheduling.pipeline = ProbingPipeline(
@@ -148,3 +154,30 @@ def _compare_with_new(subject: Subject, cluster: FakeCluster, framework: FakeFra
             place = Probes(profile, seen).place(found[0])
             seen.add("earlier-pods", place, f"for pod {pod.key}, {found[1]}")
             return
+
+
+class _UndeclaredRequests(AlwaysAllow):
+    """Allows every request, and notes those that the API server of a cluster would refuse.
+
+    Neither `rbac` nor `watches` of a plugin nor the scheduler grants them.
+    """
+
+    def __init__(self, scheduler: Scheduler, coverage: Coverage) -> None:
+        self._coverage = coverage
+        self._rules = [
+            compile_rule(
+                {
+                    "verbs": [*rule.verbs],
+                    "apiGroups": [*rule.api_groups],
+                    "resources": [*rule.resources],
+                    "resourceNames": [*rule.resource_names],
+                }
+            )
+            for rule in (*(need.rule for need in scheduler.needs), *event_writer.RULES)
+        ]
+
+    def authorize(self, user: User, asked: Attributes, *, note: bool = False) -> Decision:
+        """Allow it."""
+        if asked.resource and not any(rule.allows(asked) for rule in self._rules):
+            self._coverage.undeclared.add((asked.group, asked.combined, asked.verb))
+        return super().authorize(user, asked, note=note)

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pyscheduler.flags.run_flags import MetricsFlags
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler.serving.metric_views import metric_view
+from pyscheduler.telemetry.metric_view import MetricView, metric_view
 from pyscheduler.telemetry.metrics import Metrics
 
 ATTEMPTS = "scheduler_schedule_attempts_total"
 
 
+def view_of(
+    disabled_metrics: tuple[str, ...] = (),
+    allow_metric_labels: Mapping[str, str] = {},
+    allow_metric_labels_manifest: str = "",
+) -> MetricView | None:
+    """Return the view for these flags."""
+    return metric_view(disabled_metrics, allow_metric_labels, allow_metric_labels_manifest)
+
+
 def samples(**flags: Any) -> dict[str, float]:
     """Return what is shown of two attempts and a pod, by name and labels."""
-    metrics = Metrics(view=metric_view(MetricsFlags(**flags)))
+    metrics = Metrics(view=view_of(**flags))
     for result, seconds in (("scheduled", 0.01), ("error", 0.01), ("unschedulable", 3.0)):
         metrics.count(ATTEMPTS, result, "p")
         metrics.observe("scheduler_scheduling_attempt_duration_seconds", seconds, result, "p")
@@ -38,7 +47,7 @@ def attempts(shown: dict[str, float]) -> dict[str, float]:
 
 def test_all_metrics_are_shown_without_flags() -> None:
     """There is no view at all then."""
-    assert metric_view(MetricsFlags()) is None
+    assert view_of() is None
     assert attempts(samples()) == {"scheduled": 1, "error": 1, "unschedulable": 1}
 
 
@@ -97,6 +106,6 @@ def test_a_manifest_that_cannot_be_used(tmp_path: Path, text: str | None, expect
     if text is not None:
         file.write_text(text)
     with pytest.raises(ConfigError) as raised:
-        metric_view(MetricsFlags(allow_metric_labels_manifest=str(file)))
+        view_of(allow_metric_labels_manifest=str(file))
     assert str(raised.value).startswith(f"--allow-metric-labels-manifest: {file}")
     assert expected in str(raised.value)
