@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -29,7 +29,7 @@ from pyscheduler.runtime.extension_points.event_registration import registration
 from pyscheduler.runtime.extension_points.points import missing_methods
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pyscheduler.api import ResourceKind
     from pyscheduler.framework.events import ClusterEventWithHint
@@ -44,8 +44,6 @@ __all__ = ["Assembly", "assemble"]
 _log = logging.getLogger(__name__)
 
 _DEFAULT_SORT: Final = "PrioritySort"
-
-_Declare: TypeAlias = "Callable[[ResourceKind], object]"
 
 
 @attrs.frozen(kw_only=True)
@@ -62,196 +60,228 @@ class Assembly:
     registrations: Mapping[str, Sequence[ClusterEventWithHint]]
 
 
-def assemble(spec: ProfileSpec, registry: Registry, handle: Handle, declare: _Declare) -> Assembly:
+def assemble(
+    spec: ProfileSpec, registry: Registry, handle: Handle, declare: Callable[[ResourceKind], object]
+) -> Assembly:
     """Make the plugins of a profile; raise `ConfigError` listing everything that is wrong with it."""
-    path = spec.path
-    problems: list[str] = []
-    if not spec.scheduler_name:
-        problems.append("scheduler name is needed @ $.profiles")
-    places = enabled_names(spec)
-    classes = _load(places, registry, problems, path)
-    points = expand(spec, classes, problems, path=path)
-    weights = score_weights(spec, classes, problems, path=path)
-    placement_weights = score_weights(spec, classes, [], path=path, point=ExtensionPoint.PLACEMENT_SCORE)
-    _check_classes(points, classes, problems, path)
-    for text in partial_plugins(spec, points, classes):
-        _log.info("%s @ %s.plugins", text, path)
-    # What is missing may be among the plugins that could not be loaded; one mistake is to be reported once.
-    if len(classes) == len(places):
-        _check_needed(spec, points, classes, problems, path)
-    args = _args(spec, classes, registry, problems, path)
-    _declare_watches(classes, args, declare, problems, path)
-    for name, gated in ((name, plugin.gated_watches) for name, plugin in classes.items()):
-        for kinds in (kinds for gate, kinds in gated.items() if handle.feature_gates.get(gate, False)):
-            problems.extend(f"{each} @ {path}.plugins" for each in watch_problems(name, kinds, declare))
-    handle.shared(EXTENSIONS, registry.extensions)
-    _declare_extensions(classes, args, registry, declare, problems, path)
-    dialects = _dialects(classes, registry, handle, declare, problems, path)
-    causes: list[BaseException] = []
-    plugins = {
-        name: made
-        for name, plugin in classes.items()
-        if name in args and (made := _make(name, plugin, args[name], handle, problems, causes, path)) is not None
-    }
-    for name, plugin in plugins.items():
-        wrong = [f"{each} @ {path}.plugins" for each in rbac_problems(name, plugin.rbac)]
-        problems += wrong
-        if name in dialects and not wrong:
-            _grant(plugin, dialects[name])
-    generic_workload = handle.feature_gates.get("GenericWorkload", False)
-    registrations = _registrations(plugins, problems, path, generic_workload=generic_workload)
-    if problems:
-        # The first exception of a constructor, with its traceback, for authors.
-        raise ConfigError(*problems) from (causes[0] if causes else None)
-    return Assembly(
-        plugins=plugins,
-        args=args,
-        points=points,
-        weights=weights,
-        placement_weights=placement_weights,
-        registrations=registrations,
-    )
+    return _Assembler(spec=spec, registry=registry, handle=handle, declare=declare).assemble()
 
 
-def _load(
-    places: Mapping[str, Sequence[str]], registry: Registry, problems: list[str], path: str
-) -> dict[str, type[Plugin]]:
-    """Load the classes of all plugins that the profile enables, by name."""
-    classes: dict[str, type[Plugin]] = {}
-    for name, where in places.items():
-        try:
-            classes[name] = registry.load(name)
-        except ConfigError as error:
-            problems.append(f"{error} @ {path}.plugins.{where[0]}")
-    return classes
+@attrs.define(kw_only=True)
+class _Assembler:
+    """One profile on its way, with the problems that were found so far."""
 
+    spec: ProfileSpec
+    registry: Registry
+    handle: Handle
+    declare: Callable[[ResourceKind], object]
+    problems: list[str] = attrs.Factory(list)
+    #: What constructors raised.
+    causes: list[BaseException] = attrs.Factory(list)
+    #: The classes of the plugins that could be loaded, and the args of those whose args are right.
+    classes: dict[str, type[Plugin]] = attrs.Factory(dict)
+    args: dict[str, object] = attrs.Factory(dict)
 
-def _declare_watches(
-    classes: Mapping[str, type[Plugin]],
-    args: Mapping[str, object],
-    declare: _Declare,
-    problems: list[str],
-    path: str,
-) -> None:
-    """Watch the kinds that the plugins declare; report what is no kind."""
-    for name, plugin in classes.items():
-        try:
-            kinds: object = plugin.watched_kinds(args.get(name))  # of others' code, types prove nothing
-        except PLUGIN_FAILURES as error:
-            problems.append(f'watches of plugin "{name}": {_told(error, plugin.watched_kinds)} @ {path}.plugins')
-            continue
-        problems.extend(f"{each} @ {path}.plugins" for each in watch_problems(name, kinds, declare))
+    def assemble(self) -> Assembly:
+        spec, path, handle, problems = self.spec, self.spec.path, self.handle, self.problems
+        if not spec.scheduler_name:
+            problems.append("scheduler name is needed @ $.profiles")
+        places = enabled_names(spec)
+        self._load(places)
+        classes = self.classes
+        points = expand(spec, classes, problems, path=path)
+        weights = score_weights(spec, classes, problems, path=path)
+        placement_weights = score_weights(spec, classes, [], path=path, point=ExtensionPoint.PLACEMENT_SCORE)
+        self._check_classes(points)
+        for text in partial_plugins(spec, points, classes):
+            _log.info("%s @ %s.plugins", text, path)
+        # What is missing may be among the plugins that could not be loaded; one mistake is to be reported once.
+        if len(classes) == len(places):
+            self._check_needed(points)
+        self._read_args(places)
+        self._declare_watches()
+        handle.shared(EXTENSIONS, self.registry.extensions)
+        self._declare_extensions()
+        dialects = self._dialects()
+        plugins = {name: made for name in classes if name in self.args and (made := self._make(name)) is not None}
+        for name, plugin in plugins.items():
+            wrong = [*rbac_problems(name, plugin.rbac)]
+            self._report(*wrong)
+            if name in dialects and not wrong:
+                _grant(plugin, dialects[name])
+        registrations = self._registrations(plugins)
+        if problems:
+            # The first exception of a constructor, with its traceback, for authors.
+            raise ConfigError(*problems) from (self.causes[0] if self.causes else None)
+        return Assembly(
+            plugins=plugins,
+            args=self.args,
+            points=points,
+            weights=weights,
+            placement_weights=placement_weights,
+            registrations=registrations,
+        )
 
+    def _report(self, *texts: str, at: str = "plugins") -> None:
+        self.problems.extend(f"{text} @ {self.spec.path}.{at}" for text in texts)
 
-def _declare_extensions(
-    classes: Mapping[str, type[Plugin]],
-    args: Mapping[str, object],
-    registry: Registry,
-    declare: _Declare,
-    problems: list[str],
-    path: str,
-) -> None:
-    """Watch the kinds that plugins need for what distributions add to them."""
-    for name, plugin in classes.items():
-        try:
-            for kind in plugin.extension_kinds_for(registry.extensions(), args.get(name)):
-                declare(kind)
-        except ConfigError as error:
-            problems.append(f"{error} @ {path}.plugins[{name}]")
+    def _load(self, places: Mapping[str, Sequence[str]]) -> None:
+        for name, where in places.items():
+            try:
+                self.classes[name] = self.registry.load(name)
+            except ConfigError as error:
+                self._report(str(error), at=f"plugins.{where[0]}")
 
-
-def _dialects(
-    classes: Mapping[str, type[Plugin]],
-    registry: Registry,
-    handle: Handle,
-    declare: _Declare,
-    problems: list[str],
-    path: str,
-) -> dict[str, Sequence[Dialect]]:
-    """Make the dialects known that distributions offer for these plugins to serve; return them by plugin."""
-    found: dict[str, Sequence[Dialect]] = {}
-    for name in classes:
-        try:
-            rows = registry.dialects_for(name)
-            if not rows:
+    def _declare_watches(self) -> None:
+        """Watch the kinds that the plugins declare, then those behind feature gates; report what is no kind."""
+        for name, plugin in self.classes.items():
+            try:
+                kinds: object = plugin.watched_kinds(self.args.get(name))  # of others' code, types prove nothing
+            except PLUGIN_FAILURES as error:
+                self._report(f'watches of plugin "{name}": {_told(error, plugin.watched_kinds)}')
                 continue
-            for kind in kinds_of(rows):
-                declare(kind)
-            groups = PodGroups.of(handle)
-            for row in rows:
-                groups.add_dialect(row, handle)
-            found[name] = rows
+            self._report(*watch_problems(name, kinds, self.declare))
+        for name, plugin in self.classes.items():
+            for gate, gated in plugin.gated_watches.items():
+                if self.handle.feature_gates.get(gate, False):
+                    self._report(*watch_problems(name, gated, self.declare))
+
+    def _declare_extensions(self) -> None:
+        """Watch the kinds that plugins need for what distributions add to them."""
+        for name, plugin in self.classes.items():
+            try:
+                for kind in plugin.extension_kinds_for(self.registry.extensions(), self.args.get(name)):
+                    self.declare(kind)
+            except ConfigError as error:
+                self._report(str(error), at=f"plugins[{name}]")
+
+    def _dialects(self) -> dict[str, Sequence[Dialect]]:
+        """Make the dialects known that distributions offer for these plugins to serve; return them by plugin."""
+        found: dict[str, Sequence[Dialect]] = {}
+        for name in self.classes:
+            try:
+                rows = self.registry.dialects_for(name)
+                if not rows:
+                    continue
+                for kind in kinds_of(rows):
+                    self.declare(kind)
+                groups = PodGroups.of(self.handle)
+                for row in rows:
+                    groups.add_dialect(row, self.handle)
+                found[name] = rows
+            except ConfigError as error:
+                self._report(str(error))
+        return found
+
+    def _check_classes(self, points: Mapping[ExtensionPoint, Sequence[str]]) -> None:
+        """Report plugins that lack the method of an interface, whose `run` cannot be a task, or whose `reuse` is none.
+
+        Methods with wrong parameters are reported, too; a method whose name may be misspelt is logged only.
+        """
+        for name, plugin in self.classes.items():
+            self._report(*wrong_parameters(plugin))
+            for each in misspelt_methods(plugin):
+                _log.warning("Plugin may have a misspelt method: %s", each)
+            run = getattr(plugin, "run", None)
+            if run is not None and not inspect.iscoroutinefunction(run):
+                self._report(f'plugin "{name}" defines a run() that is not async')
+            for attribute in ("pod_fields", "node_fields"):
+                types: object = getattr(plugin, attribute)  # of others' code, types prove nothing
+                if not (isinstance(types, tuple | list) and all(isinstance(each, type) for each in types)):
+                    text = f"write {attribute} = (Type,) with a subclass of pyscheduler.api.Wire"
+                    self._report(f'plugin "{name}" has {attribute} = {types!r}; {text}')
+            reuse: object = getattr(plugin, "reuse", Reuse.NEVER)
+            if not isinstance(reuse, Reuse):
+                text = "set a member of pyscheduler.Reuse, such as Reuse.WHILE_NODE_STAYS"
+                self._report(f'plugin "{name}" has reuse = {reuse!r}; {text}')
+        for point, names in points.items():
+            for name in names:
+                for missing in missing_methods(self.classes[name], point):
+                    text = f'plugin "{name}" takes part in {point} but does not define {missing}'
+                    self._report(text, at=f"plugins.{point}")
+
+    def _check_needed(self, points: Mapping[ExtensionPoint, Sequence[str]]) -> None:
+        """Report a profile that could not sort or bind, or that has two generators of placements."""
+        whose = f'for profile with scheduler name "{self.spec.scheduler_name}"'
+        sorts = points[ExtensionPoint.QUEUE_SORT]
+        if len(sorts) != 1:
+            got = f"{len(sorts)} ({', '.join(sorts)})" if sorts else "0"
+            text = f"only one queue sort plugin required {whose}, but got {got}; {_sort_remedy(sorts)}"
+            self._report(text, at="plugins.queueSort")
+        if not points[ExtensionPoint.BIND] and not _only_runs(points, self.classes):
+            self._report(f"at least one bind plugin is needed {whose}", at="plugins.bind")
+        generators = points[ExtensionPoint.PLACEMENT_GENERATE]
+        if len(generators) > 1:
+            text = f"at most one placement generate plugin is allowed {whose}, but got {', '.join(generators)}"
+            self._report(text, at="plugins.placementGenerate")
+
+    def _read_args(self, enabled: Collection[str]) -> None:
+        """Keep the args of each plugin, defaults where none are given; plugins with wrong args are left out."""
+        spec = self.spec
+        for name in spec.args:
+            if name in enabled:  # of these, `_load` has said what is wrong
+                continue
+            index = spec.args_index.get(name)
+            where = "pluginConfig" if index is None else f"pluginConfig[{index}]"
+            if name in self.registry:
+                # kube-scheduler ignores these args without a word.
+                text = 'Args have no effect: the profile does not enable plugin "%s" @ %s.%s'
+                _log.warning(text, name, spec.path, where)
+            else:
+                text = f'args are given for plugin "{name}", which no installed distribution offers'
+                self._report(f"{text}{self.registry.hint(name)}", at=where)
+        for name, plugin in self.classes.items():
+            wanted = plugin.args_type
+            given = spec.args.get(name)
+            if isinstance(given, WrongArgs):
+                self.problems.extend(given.problems)
+                continue
+            try:
+                if given is None and wanted is not None:
+                    given = wanted()
+            except PLUGIN_FAILURES as error:
+                self._report(f'plugin "{name}" needs args: {one_line(error)}', at="pluginConfig")
+                continue
+            # A plugin without an args class gets what the file says, as it stands: only it knows what that means.
+            if wanted is not None and not isinstance(given, wanted):
+                text = f"want args to be of type {wanted.__name__}, got {type(given).__name__}"
+                self._report(f'plugin "{name}": {text}', at="pluginConfig")
+            else:
+                self.args[name] = given
+
+    def _make(self, name: str) -> Plugin | None:
+        """Make a plugin; report why that failed, and keep what it raised."""
+        plugin, what = self.classes[name], f'initializing plugin "{name}"'
+        wrong = _wrong_constructor(plugin)
+        if wrong:
+            self._report(f"{what}: {wrong}")
+            return None
+        try:
+            return plugin(self.args[name], self.handle)
         except ConfigError as error:
-            problems.append(f"{error} @ {path}.plugins")
-    return found
+            self.problems.extend(f"{what}: {_placed(each, self.spec.path)}" for each in error.problems)
+        except PLUGIN_FAILURES as error:
+            self._report(f"{what}: {_told(error, plugin.__init__)}")
+            self.causes.append(error)
+        return None
+
+    def _registrations(self, plugins: Mapping[str, Plugin]) -> dict[str, Sequence[ClusterEventWithHint]]:
+        """Ask each plugin once for the events it waits for."""
+        generic_workload = self.handle.feature_gates.get("GenericWorkload", False)
+        registrations: dict[str, Sequence[ClusterEventWithHint]] = {}
+        for name, plugin in plugins.items():
+            try:
+                registrations[name] = registrations_of(plugin, generic_workload=generic_workload)
+            except PLUGIN_FAILURES as error:
+                told = _told(error, getattr(plugin, "events_to_register", None))
+                self._report(f'plugin "{name}" cannot register its events: {told}')
+        return registrations
 
 
 def _grant(plugin: Plugin, dialects: Sequence[Dialect]) -> None:
     """Let a plugin need what it takes to serve dialects that its author did not know."""
     plugin.watches = (*plugin.watches, *kinds_of(dialects))  # type: ignore[misc]  # of a class, as a rule
     plugin.rbac = (*plugin.rbac, *status_rules(dialects))  # type: ignore[misc]  # the same
-
-
-def _check_classes(
-    points: Mapping[ExtensionPoint, Sequence[str]],
-    classes: Mapping[str, type[Plugin]],
-    problems: list[str],
-    path: str,
-) -> None:
-    """Report plugins that lack the method of an interface, whose `run` cannot be a task, or whose `reuse` is none.
-
-    Methods with wrong parameters are reported, too; a method whose name may be misspelt is logged only.
-    """
-    for name, plugin in classes.items():
-        problems.extend(f"{each} @ {path}.plugins" for each in wrong_parameters(plugin))
-        for each in misspelt_methods(plugin):
-            _log.warning("Plugin may have a misspelt method: %s", each)
-        run = getattr(plugin, "run", None)
-        if run is not None and not inspect.iscoroutinefunction(run):
-            problems.append(f'plugin "{name}" defines a run() that is not async @ {path}.plugins')
-        for attribute in ("pod_fields", "node_fields"):
-            types: object = getattr(plugin, attribute)  # of others' code, types prove nothing
-            if not (isinstance(types, tuple | list) and all(isinstance(each, type) for each in types)):
-                text = f"write {attribute} = (Type,) with a subclass of pyscheduler.api.Wire"
-                problems.append(f'plugin "{name}" has {attribute} = {types!r}; {text} @ {path}.plugins')
-        reuse: object = getattr(plugin, "reuse", Reuse.NEVER)
-        if not isinstance(reuse, Reuse):
-            text = "set a member of pyscheduler.Reuse, such as Reuse.WHILE_NODE_STAYS"
-            problems.append(f'plugin "{name}" has reuse = {reuse!r}; {text} @ {path}.plugins')
-    for point, names in points.items():
-        for name in names:
-            problems.extend(
-                f'plugin "{name}" takes part in {point} but does not define {missing} @ {path}.plugins.{point}'
-                for missing in missing_methods(classes[name], point)
-            )
-
-
-def _check_needed(
-    spec: ProfileSpec,
-    points: Mapping[ExtensionPoint, Sequence[str]],
-    classes: Mapping[str, type[Plugin]],
-    problems: list[str],
-    path: str,
-) -> None:
-    """Report a profile that could not sort or bind, or that has two generators of placements."""
-    sorts = points[ExtensionPoint.QUEUE_SORT]
-    if len(sorts) != 1:
-        got = f"{len(sorts)} ({', '.join(sorts)})" if sorts else "0"
-        problems.append(
-            f'only one queue sort plugin required for profile with scheduler name "{spec.scheduler_name}", '
-            f"but got {got}; {_sort_remedy(sorts)} @ {path}.plugins.queueSort"
-        )
-    if not points[ExtensionPoint.BIND] and not _only_runs(points, classes):
-        problems.append(
-            f'at least one bind plugin is needed for profile with scheduler name "{spec.scheduler_name}" '
-            f"@ {path}.plugins.bind"
-        )
-    generators = points[ExtensionPoint.PLACEMENT_GENERATE]
-    if len(generators) > 1:
-        problems.append(
-            "at most one placement generate plugin is allowed for profile with scheduler name "
-            f'"{spec.scheduler_name}", but got {", ".join(generators)} @ {path}.plugins.placementGenerate'
-        )
 
 
 def _only_runs(points: Mapping[ExtensionPoint, Sequence[str]], classes: Mapping[str, type[Plugin]]) -> bool:
@@ -274,70 +304,6 @@ def _sort_remedy(sorts: Sequence[str]) -> str:
     if _DEFAULT_SORT in sorts:
         return f"write `multiPoint: {{disabled: [{{name: {_DEFAULT_SORT}}}]}}` under `plugins`"
     return "enable only one of them"
-
-
-def _args(
-    spec: ProfileSpec, classes: Mapping[str, type[Plugin]], registry: Registry, problems: list[str], path: str
-) -> dict[str, object]:
-    """Return the args of each plugin, defaults where none are given; plugins with wrong args are left out."""
-    enabled = enabled_names(spec)  # of these, `_load` has said what is wrong
-    for name in spec.args:
-        if name in enabled:
-            continue
-        index = spec.args_index.get(name)
-        where = f"{path}.pluginConfig" if index is None else f"{path}.pluginConfig[{index}]"
-        if name in registry:
-            # kube-scheduler ignores these args without a word.
-            _log.warning('Args have no effect: the profile does not enable plugin "%s" @ %s', name, where)
-        else:
-            text = f'args are given for plugin "{name}", which no installed distribution offers'
-            problems.append(f"{text}{registry.hint(name)} @ {where}")
-    args: dict[str, object] = {}
-    for name, plugin in classes.items():
-        wanted = plugin.args_type
-        given = spec.args.get(name)
-        if isinstance(given, WrongArgs):
-            problems.extend(given.problems)
-            continue
-        try:
-            if given is None and wanted is not None:
-                given = wanted()
-        except PLUGIN_FAILURES as error:
-            problems.append(f'plugin "{name}" needs args: {one_line(error)} @ {path}.pluginConfig')
-            continue
-        # A plugin without an args class gets what the file says, as it stands: only it knows what that means.
-        if wanted is not None and not isinstance(given, wanted):
-            problems.append(
-                f'plugin "{name}": want args to be of type {wanted.__name__}, got {type(given).__name__} '
-                f"@ {path}.pluginConfig"
-            )
-        else:
-            args[name] = given
-    return args
-
-
-def _make(
-    name: str,
-    plugin: type[Plugin],
-    args: object,
-    handle: Handle,
-    problems: list[str],
-    causes: list[BaseException],
-    path: str,
-) -> Plugin | None:
-    """Make a plugin; report why that failed, and add what it raised to `causes`."""
-    wrong = _wrong_constructor(plugin)
-    if wrong:
-        problems.append(f'initializing plugin "{name}": {wrong} @ {path}.plugins')
-        return None
-    try:
-        return plugin(args, handle)
-    except ConfigError as error:
-        problems.extend(f'initializing plugin "{name}": {_placed(each, path)}' for each in error.problems)
-    except PLUGIN_FAILURES as error:
-        problems.append(f'initializing plugin "{name}": {_told(error, plugin.__init__)} @ {path}.plugins')
-        causes.append(error)
-    return None
 
 
 def _placed(problem: str, path: str) -> str:
@@ -368,17 +334,3 @@ def _told(error: BaseException, call: Callable[..., object] | None) -> str:
     """Return one line about an exception of a plugin, and where it was raised."""
     place = error_place(error, call)
     return f"{one_line(error)}, {place}" if place else one_line(error)
-
-
-def _registrations(
-    plugins: Mapping[str, Plugin], problems: list[str], path: str, *, generic_workload: bool
-) -> dict[str, Sequence[ClusterEventWithHint]]:
-    """Ask each plugin once for the events it waits for."""
-    registrations: dict[str, Sequence[ClusterEventWithHint]] = {}
-    for name, plugin in plugins.items():
-        try:
-            registrations[name] = registrations_of(plugin, generic_workload=generic_workload)
-        except PLUGIN_FAILURES as error:
-            what = _told(error, getattr(plugin, "events_to_register", None))
-            problems.append(f'plugin "{name}" cannot register its events: {what} @ {path}.plugins')
-    return registrations
