@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from pyscheduler.cluster.real.request_metrics import NO_ANSWER
+from pyscheduler.cluster.real.client import NO_ANSWER
 from pyscheduler.cluster.real.response_errors import raise_for_status
 from pyscheduler.framework.errors import APIError, TransportError
 from pyscheduler.framework.watches import PolicyRule

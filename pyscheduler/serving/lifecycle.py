@@ -22,7 +22,6 @@ import attrs
 
 from kube_objects.clock import LoopClock
 from pyscheduler.cluster.real.lease import LeaderElector
-from pyscheduler.cluster.real.lease_fence import FencedTransport
 from pyscheduler.cluster.real.startup_check import wait_for_server
 from pyscheduler.config.completed import completed
 from pyscheduler.config.dump import to_json
@@ -44,6 +43,7 @@ from pyscheduler.telemetry.pod_resources import render_pod_resources
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
+    from pyscheduler.cluster.real.base_transport import ConnectingTransport
     from pyscheduler.cluster.real.loop_heartbeat import Heartbeat
     from pyscheduler.config.types import Configuration
     from pyscheduler.flags.run_flags import Flags
@@ -88,7 +88,7 @@ class RunOptions:
 
 async def serve(
     options: RunOptions,
-    transport: Transport,
+    transport: ConnectingTransport,
     *,
     stop: asyncio.Event,
     metrics: Metrics | None = None,
@@ -113,7 +113,7 @@ async def serve(
     _show_program(metrics, options, heartbeat)
     elector = _elector(options, lease_transport, metrics, heartbeat)
     if elector is not None:
-        transport = FencedTransport(transport, leads=lambda: elector.is_leader)
+        transport.fence(lambda: elector.is_leader)
         if watchdog is not None:
             deadline = options.config.leader_election.renew_deadline_seconds
             watchdog.guard(elector, renew_deadline_seconds=deadline)

@@ -30,7 +30,6 @@ from pyscheduler import (
 )
 from pyscheduler.api import KubeObject, Wire, kind_of
 from pyscheduler.cluster.real.base_transport import ConnectingTransport
-from pyscheduler.cluster.real.lease_fence import FencedTransport
 from pyscheduler.framework import event_resource
 from pyscheduler.scheduler.ports import Response, Stream, Transport
 from pyscheduler.testing import FakeCluster
@@ -258,7 +257,8 @@ async def test_a_plugins_write_is_not_sent_by_who_does_not_lead(
     cluster.add_node("n1")
     leads = False
     counting = Counting(cluster.transport(), "/api/v1/namespaces/default/pods")
-    monkeypatch.setattr(cluster, "transport", lambda: FencedTransport(counting, leads=lambda: leads))
+    counting.fence(lambda: leads)
+    monkeypatch.setattr(cluster, "transport", lambda: counting)
     framework = cluster.framework(enable=[Stamp], allow_plugin_errors=True)
     await framework.schedule("p")
     plugin = framework.plugin("Stamp")

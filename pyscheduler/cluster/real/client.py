@@ -27,7 +27,6 @@ from pyscheduler.cluster.real.events import EventNames, NamedEventRecorder
 from pyscheduler.cluster.real.informer import RealInformer
 from pyscheduler.cluster.real.outage_log import Outages
 from pyscheduler.cluster.real.rate_limit import TokenBucket
-from pyscheduler.cluster.real.request_metrics import NO_ANSWER
 from pyscheduler.cluster.real.response_errors import is_about_budgets, raise_for_status
 from pyscheduler.framework.errors import APIError, ConflictError, GoneError, NotFoundError, TransportError
 
@@ -40,12 +39,14 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import ClientSettings, Transport
 
-__all__ = ["RealClient"]
+__all__ = ["NO_ANSWER", "RealClient"]
 
 _log = logging.getLogger(__name__)
 
 K = TypeVar("K", bound=KubeObject)
 
+#: The `code` of a request that got no answer, in metrics.
+NO_ANSWER: Final = "<error>"
 _TRIES: Final = 5
 #: The same for a request that the server refuses and asks for later (Retry-After): it is alive; as client-go.
 _TRIES_WHEN_ASKED: Final = 11

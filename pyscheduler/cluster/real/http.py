@@ -28,14 +28,14 @@ import aiohttp
 import attrs
 from yarl import URL
 
-from pyscheduler.cluster.real.base_transport import NOT_LEADING, ConnectingTransport
+from pyscheduler.cluster.real.base_transport import ConnectingTransport
 from pyscheduler.cluster.real.concurrency import FULL
 from pyscheduler.cluster.real.write_connections import BrokenAnswerError, ConnectionPool
 from pyscheduler.framework.errors import TransportError
 from pyscheduler.scheduler.ports import Response
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from kube_objects.clock import Clock
     from pyscheduler.cluster.real.auth import Credentials
@@ -131,7 +131,6 @@ class HTTPTransport(ConnectingTransport):
         self._hits = 0
         self._misses = 0
         self._rotation: _Rotation | None = None
-        self._may_send: Callable[[str, str], bool] | None = None
 
     @property
     def server(self) -> str:
@@ -152,14 +151,6 @@ class HTTPTransport(ConnectingTransport):
         recorder.counter("rest_client_transport_create_calls_total", self._session_calls)
         recorder.counter("rest_client_transport_cert_rotation_gc_calls_total", lambda: {(): 0.0})
         recorder.gauge("rest_client_exec_plugin_ttl_seconds", self._certificate_seconds)
-
-    def fence(self, may_send: Callable[[str, str], bool]) -> None:
-        """Ask `may_send(method, path)` where a request has waited, for a connection or for credentials."""
-        self._may_send = may_send
-
-    def _check_fence(self, method: str, path: str) -> None:
-        if self._may_send is not None and not self._may_send(method, path):
-            raise TransportError(f"{method} {self._base}{path}: {NOT_LEADING}")
 
     def _session_calls(self) -> dict[tuple[tuple[str, str], ...], float]:
         counts = {"hit": self._hits, "miss": self._misses}
@@ -183,12 +174,12 @@ class HTTPTransport(ConnectingTransport):
         send = self._write if self._writes_directly and method != "GET" else self._send
         seconds = _SECONDS if timeout_seconds is None else timeout_seconds
         authorization = await self._credentials.authorization()
-        self._check_fence(method, path)
+        self.check_fence(method, path, self._base)
         answer = await send(method, path, query, body, content_type, authorization, seconds)
         # A 401 means that nothing was done. An expired credential is renewed, and the request sent once more.
         if answer.status == _UNAUTHORIZED and await self._credentials.renew(authorization):
             authorization = await self._credentials.authorization()
-            self._check_fence(method, path)
+            self.check_fence(method, path, self._base)
             answer = await send(method, path, query, body, content_type, authorization, seconds)
         return answer
 
@@ -225,7 +216,7 @@ class HTTPTransport(ConnectingTransport):
                 request,
                 seconds=seconds,
                 repeatable=method in _REPEATABLE,
-                check=partial(self._check_fence, method, path) if self._may_send is not None else None,
+                check=partial(self.check_fence, method, path, self._base) if self._leads is not None else None,
             )
         except (BrokenAnswerError, OSError) as error:
             raise TransportError(f"{method} {self._base}{path}: {_why(error)}") from error

@@ -15,7 +15,6 @@ from kube_testserver.cluster import EmbeddedCluster
 from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.cluster.real import extender as extender_module
 from pyscheduler.cluster.real.extender import HTTPExtenderConnection
-from pyscheduler.cluster.real.lease_fence import FencedTransport
 from pyscheduler.config.types import Extender, ExtenderTLS
 from pyscheduler.framework.errors import ConfigError, TransportError
 from tests.cluster.real.test_auth_tls import context
@@ -260,7 +259,8 @@ async def test_only_a_leader_has_pods_bound(wire: Any, cluster_of_one: EmbeddedC
     """A replica that leads no more may ask what it likes, but has nothing bound."""
     server = await wire(echo)
     leads = True
-    transport = FencedTransport(InProcessTransport(cluster_of_one.router), leads=lambda: leads)
+    transport = InProcessTransport(cluster_of_one.router)
+    transport.fence(lambda: leads)
     connection = transport.extender(Extender(url_prefix=server.url, bind_verb="bind", filter_verb="filter"))
     assert (await connection.post(f"{server.url}/bind", [b"{}"])).status == 200
     leads = False

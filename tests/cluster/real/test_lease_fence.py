@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
@@ -10,16 +11,23 @@ import pytest
 from pyscheduler.api import Pod
 from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.cluster.real import auth
+from pyscheduler.cluster.real.client import RealClient
 from pyscheduler.cluster.real.http import HTTPTransport
-from pyscheduler.cluster.real.lease_fence import FencedTransport
 from pyscheduler.framework.errors import TransportError
 
 
 @pytest.fixture
-def fenced(stage: Any) -> FencedTransport:
+def fenced(stage: Any) -> InProcessTransport:
     """Return a transport that is let through while `stage.leads`."""
     stage.leads = True
-    return FencedTransport(InProcessTransport(stage.cluster.router), leads=lambda: stage.leads)
+    transport = InProcessTransport(stage.cluster.router)
+    transport.fence(lambda: stage.leads)
+    return transport
+
+
+def connected(stage: Any, transport: InProcessTransport) -> RealClient:
+    """Return the client path on a transport, as the program has it."""
+    return transport.connect(stage.settings, clock=stage.clock, rng=random.Random(2), recorder=stage.warnings)
 
 
 def bound(stage: Any) -> list[str]:
@@ -27,9 +35,9 @@ def bound(stage: Any) -> list[str]:
     return [pod.name for pod in stage.states() if pod.node_name]
 
 
-async def test_binds_while_leading_and_not_after(stage: Any, fenced: FencedTransport) -> None:
+async def test_binds_while_leading_and_not_after(stage: Any, fenced: InProcessTransport) -> None:
     """The first binding is made; the second, asked for after the loss, fails and is never sent."""
-    stage.client = stage.connect(fenced)
+    stage.client = connected(stage, fenced)
     stage.add_node("n")
     stage.add_pods("a", "b")
     pods = {pod.name: pod for pod in stage.states()}
@@ -50,9 +58,9 @@ async def test_binds_while_leading_and_not_after(stage: Any, fenced: FencedTrans
         pytest.param({"lose": "request"}, id="no-answer"),
     ],
 )
-async def test_binding_that_waits_for_a_retry(stage: Any, fenced: FencedTransport, fault: Any) -> None:
+async def test_binding_that_waits_for_a_retry(stage: Any, fenced: InProcessTransport, fault: Any) -> None:
     """Leadership is lost while a binding waits to be sent again: it is not."""
-    stage.client = stage.connect(fenced)
+    stage.client = connected(stage, fenced)
     stage.add_node("n")
     stage.add_pods("a")
     (pod,) = stage.states()
@@ -70,7 +78,9 @@ async def test_binding_that_waits_for_the_rate_limit(make_stage: Any) -> None:
     """The same for one whose turn had not come."""
     stage = make_stage(qps=1.0, burst=1)
     stage.leads = True
-    stage.client = stage.connect(FencedTransport(InProcessTransport(stage.cluster.router), leads=lambda: stage.leads))
+    transport = InProcessTransport(stage.cluster.router)
+    transport.fence(lambda: stage.leads)
+    stage.client = connected(stage, transport)
     stage.add_node("n")
     stage.add_pods("a", "b")
     bindings = [asyncio.create_task(stage.client.bind(pod, "n")) for pod in stage.states()]
@@ -83,10 +93,10 @@ async def test_binding_that_waits_for_the_rate_limit(make_stage: Any) -> None:
     assert bound(stage) == ["a"]
 
 
-async def test_reads_watches_and_events_pass(stage: Any, fenced: FencedTransport) -> None:
+async def test_reads_watches_and_events_pass(stage: Any, fenced: InProcessTransport) -> None:
     """A standby keeps its caches warm, and a former leader says what it did."""
     stage.leads = False
-    stage.client = stage.connect(fenced)
+    stage.client = connected(stage, fenced)
     stage.add_pods("a")
     informer, ledger = await stage.started()
     stage.add_pods("b")
@@ -98,7 +108,6 @@ async def test_reads_watches_and_events_pass(stage: Any, fenced: FencedTransport
     )
     await stage.clock.advance(1)
     assert [event["reason"] for event in stage.cluster.objects("v1", "Event")] == ["Scheduled"]
-    assert fenced.server == "the API server"
 
 
 @pytest.mark.parametrize(
@@ -118,8 +127,8 @@ async def test_binding_that_waits_for_a_connection(wire: Any, path: str, sent: b
 
     server = await wire(answer)
     leads = True
-    inner = HTTPTransport(auth.plain(server.url))
-    transport = FencedTransport(inner, leads=lambda: leads)
+    transport = HTTPTransport(auth.plain(server.url))
+    transport.fence(lambda: leads)
     try:
         request = asyncio.create_task(transport.request("POST", path, body=b"{}"))
         await asyncio.sleep(0)  # it has begun, and has no connection yet

@@ -17,7 +17,6 @@ from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Event, Node
 from pyscheduler.cluster.real import auth
 from pyscheduler.cluster.real.http import HTTPTransport
-from pyscheduler.cluster.real.lease_fence import FencedTransport
 from pyscheduler.framework.errors import APIError, TransportError
 from pyscheduler.scheduler.ports import ClientSettings, ClusterClient
 from pyscheduler.telemetry.metrics import Metrics
@@ -55,7 +54,8 @@ async def measured() -> AsyncIterator[Measured]:
     server = cluster.server()
     await server.start()
     metrics = Metrics()
-    transport = FencedTransport(HTTPTransport(auth.plain(server.url)), leads=lambda: True)
+    transport = HTTPTransport(auth.plain(server.url))
+    transport.fence(lambda: True)
     client = transport.connect(ClientSettings(qps=0), clock=LoopClock(), rng=random.Random(1), recorder=metrics)
     yield Measured(cluster, server.url.removeprefix("http://"), client, metrics)
     await client.close()
