@@ -17,7 +17,6 @@ import numpy as np
 
 from pyscheduler.cache.amounts import AmountTable, grown, to_int64
 from pyscheduler.cache.changes import ChangeLog
-from pyscheduler.cache.domain_sums import DomainSums
 from pyscheduler.cache.images import ImageIndex
 from pyscheduler.cache.interner import Interner
 from pyscheduler.cache.label_columns import LabelColumns
@@ -71,7 +70,6 @@ class Columns:
 
     __slots__ = (
         "_capacity",
-        "_domain_sums",
         "_feature_ids",
         "_taint_ids",
         "_unschedulable",
@@ -115,7 +113,6 @@ class Columns:
         self.anti_affinity = RowSet()
         self.placed_terms = PlacedTerms()
         self.pod_matches = PodMatches()
-        self._domain_sums = DomainSums()
         self.version = 0
         self.moves = 0
         self.changes = ChangeLog(capacity)
@@ -233,11 +230,6 @@ class Columns:
         """Return int64[n], read-only: how many pods `selector` matches on each node."""
         self.pod_matches.sync(self.infos, self._generations(), self.version)
         return self.pod_matches.count(selector, namespaces, len(self.infos), terminating=terminating)
-
-    def domain_sums(self, key: str, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return int64 by id of the label `key`: the sums of `counts`, int64[n]; fresh."""
-        column = self.labels.column(key, self.infos)
-        return self._domain_sums.of(key, column, counts, self.changes.node_version)
 
     def terms_about(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]

@@ -16,7 +16,6 @@ import attrs
 import numpy as np
 
 from pyscheduler.cache.columns import ALLOCATABLE, GENERATION, NON_ZERO, POD_COUNT, REQUESTED
-from pyscheduler.cache.domain_sums import sum_by_domain
 from pyscheduler.framework.nodes import FeatureColumn, ImageColumn, LabelColumn, TaintColumn
 from pyscheduler.framework.resource import PODS
 
@@ -159,8 +158,8 @@ class NodeView:
         return self._columns.matching_pods(selector, namespaces, terminating=terminating)
 
     def domain_sums(self, key: str, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return int64 by id of the label `key`: the sums of `counts`; kept for counts that the snapshot keeps."""
-        return self._columns.domain_sums(key, counts)
+        """Return int64 by id of the label `key`: the sums of `counts`."""
+        return _sum_by_domain(self.labels(key), counts)
 
     def terms_about(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
@@ -287,7 +286,7 @@ class NodeSubset:
 
     def domain_sums(self, key: str, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return int64 by id of the label `key`: the sums of `counts`."""
-        return sum_by_domain(self.labels(key), counts)
+        return _sum_by_domain(self.labels(key), counts)
 
     def terms_about(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
@@ -330,3 +329,10 @@ def _check_rows(rows: NDArray[np.int64]) -> None:
         raise TypeError(
             f"`rows` must be a numpy array of row numbers, not of {rows.dtype}; write np.flatnonzero(mask) for a mask"
         )
+
+
+def _sum_by_domain(column: LabelColumn, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    if counts.dtype != np.int64:
+        raise TypeError(f"`counts` must be int64, one for each node, not {counts.dtype}; write counts.astype(np.int64)")
+    # Sums of counts of pods are far below 2^53, up to which float64 is exact.
+    return np.bincount(column.ids, weights=counts, minlength=len(column.values)).astype(np.int64)

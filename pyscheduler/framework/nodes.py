@@ -173,8 +173,7 @@ class Nodes(Protocol):
     def domain_sums(self, key: str, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return int64 by id of the label `key`: the sums of `counts` (int64[n]) over its values; id 0 is no value.
 
-        The array is the caller's own. The sums of `matching_pods`, and of the counts of `terms_about`, are kept, and
-        corrected where a count has changed since.
+        The array is the caller's own.
         """
         ...
 

@@ -236,7 +236,7 @@ class PlacementPipeline:
             return num_nodes
         return max(num_nodes * percentage // 100, MIN_FEASIBLE_NODES)
 
-    def _draw(self, best: Sequence[int] | NDArray[np.int64]) -> int:
+    def _draw(self, best: NDArray[np.int64]) -> int:
         """Return one of the best rows, drawn at random.
 
         Differs from kube-scheduler: 1.36 draws only where an extender scored the nodes; else the order decides in which

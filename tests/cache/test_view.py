@@ -121,6 +121,18 @@ def test_a_subset_of_a_subset_speaks_of_its_own_rows(nodes: Nodes) -> None:
     assert (subset.index("n4"), subset.index("n2"), subset.index("unknown")) == (1, None, None)
 
 
+@pytest.mark.parametrize("chosen", [rows(0, 1, 2, 3, 4), rows(3, 1, 2)], ids=["all", "some"])
+def test_sums_by_domain_are_fresh(nodes: Nodes, chosen: np.ndarray) -> None:
+    """Counts are added up over the nodes with each value of a label, those without it included; int64 only."""
+    view = nodes.take(chosen)
+    for _ in range(2):
+        ids, sums = view.labels("disk").ids, view.domain_sums("disk", chosen)
+        assert sums.tolist() == [int(chosen[ids == each].sum()) for each in range(len(sums))]
+        sums[:] = -1
+    with pytest.raises(TypeError, match=r"write counts\.astype\(np\.int64\)"):
+        nodes.domain_sums("disk", np.zeros(NODES))
+
+
 def test_names_are_found_in_the_full_view(nodes: Nodes) -> None:
     """`index` is the inverse of `name`."""
     assert [nodes.index(f"n{number}") for number in range(6)] == [0, 1, 2, 3, 4, None]

@@ -15,9 +15,8 @@ import numpy as np
 from pyscheduler.framework.reuse import Reuse
 from pyscheduler.framework.status import MAX_SCORE
 from pyscheduler.runtime.equivalence_cache.row_cache import COUNTED, FEW_ROWS, KNOWN_BYTES, MAX_KNOWN, RowCache
-from pyscheduler.runtime.equivalence_cache.top_rows import TopRows
 from pyscheduler.runtime.extension_points.arrays import score_array
-from pyscheduler.runtime.extension_points.scoring import in_bounds
+from pyscheduler.runtime.extension_points.scoring import best_of, in_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,8 +107,6 @@ class ScoreCache(RowCache):
         self._rows: NDArray[np.int64] | None = None
         self._constant = 0
         self._extra: NDArray[np.int64] | None = None
-        #: The rows among these with the highest total, where they are known.
-        self._top: TopRows | None = None
 
     @property
     def size(self) -> int:
@@ -139,13 +136,10 @@ class ScoreCache(RowCache):
         return totals
 
     @property
-    def best(self) -> Sequence[int] | NDArray[np.int64]:
+    def best(self) -> NDArray[np.int64]:
         """Return which of the rows of the last call have the highest sum, ascending."""
-        top = self._top
-        if top is None:
-            sums = self._sums()
-            top = self._top = TopRows(sums if self._extra is None else sums + self._extra)
-        return top.rows
+        sums = self._sums()
+        return best_of(sums if self._extra is None else sums + self._extra)
 
     def _sums(self) -> NDArray[np.signedinteger]:
         """Return the sums of the moving scores on the rows of the last call."""
@@ -166,7 +160,7 @@ class ScoreCache(RowCache):
             else:
                 extra = part if extra is None else extra + part
         self.growth += (extra is None) is not (self._extra is None)
-        self._rows, self._constant, self._extra, self._top = rows, constant, extra, None
+        self._rows, self._constant, self._extra = rows, constant, extra
         return True
 
     def _normal(self, call: CallPlugin, fixed: _Fixed, rows: NDArray[np.int64]) -> NDArray[np.int64] | int | None:
@@ -189,7 +183,6 @@ class ScoreCache(RowCache):
         if base is None:
             return False
         self._base = base.astype(self._type)
-        self._top = None
         return all(self._ask_again(call, fixed, nodes) for fixed in self._fixed)
 
     def _update(self, call: CallPlugin, nodes: NodeView, changes: Changes, *, node_changed: bool) -> bool:
@@ -213,7 +206,6 @@ class ScoreCache(RowCache):
         base = self._sum(call, nodes.take(rows))
         if base is not None:
             self._base[rows] = base
-            self._top = None
         return base is not None
 
     def _ask_again(self, call: CallPlugin, fixed: _Fixed, nodes: NodeView) -> bool:
@@ -241,25 +233,8 @@ class ScoreCache(RowCache):
             scores = [learned[key] if score is None else score for key, score in zip(keys, scores, strict=True)]
         for row, score in zip(rows, scores, strict=True):
             assert score is not None, "every row has a score by now"
-            before = int(base[row])
-            if score != before:
-                base[row] = score
-                self._follow(row, before, score)
+            base[row] = score
         return True
-
-    def _follow(self, row: int, before: int, after: int) -> None:
-        """Update the best rows after the sum of one row changed."""
-        top, rows, extra = self._top, self._rows, self._extra
-        if top is None or rows is None:
-            return
-        place = row
-        if len(rows) != len(self._base):
-            place = int(rows.searchsorted(row))
-            if place == len(rows) or rows[place] != row:
-                return
-        more = int(extra[place]) if extra is not None else 0
-        if not top.move(place, before + more, after + more):
-            self._top = None
 
     def _sum(self, call: CallPlugin, nodes: NodeView | NodeSubset) -> NDArray[np.int64] | None:
         """Return int64[n]: the weighted sum of the moving scores; None where one is invalid."""

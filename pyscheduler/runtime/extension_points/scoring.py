@@ -68,7 +68,7 @@ class Ranking(Protocol):
         ...
 
     @property
-    def best(self) -> Sequence[int] | NDArray[np.int64]:
+    def best(self) -> NDArray[np.int64]:
         """Return the rows with the highest total, ascending; there is at least one node."""
         ...
 
