@@ -41,7 +41,6 @@ class NodeTree:
         self.version = 0
 
     def __len__(self) -> int:
-        """Return the number of nodes."""
         return len(self._zone_of)
 
     def put(self, node: Node) -> None:

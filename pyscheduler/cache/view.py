@@ -56,16 +56,13 @@ class NodeView:
         return self._columns.infos[index]
 
     def name(self, index: int) -> str:
-        """Return the name of the node of row `index`."""
         return self._columns.infos[index].name
 
     def index(self, name: str) -> int | None:
-        """Return the row of the node called `name`, None when it is not here."""
         return self._columns.index.get(name)
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """Return int64[n]: all rows, in order; a new array."""
         return np.arange(len(self._columns.infos), dtype=np.int64)
 
     @property
@@ -86,11 +83,9 @@ class NodeView:
         return taken
 
     def allocatable(self, resource: str) -> NDArray[np.int64]:
-        """Return int64[n]: what each node offers; `pods` is `allowed_pods()`."""
         return self._amounts(self._columns.offered, ALLOCATABLE, resource)
 
     def requested(self, resource: str) -> NDArray[np.int64]:
-        """Return int64[n]: what the pods on each node ask for."""
         return self._amounts(self._columns.usage, REQUESTED, resource)
 
     def _amounts(self, table: AmountTable, fixed: Mapping[str, int], resource: str) -> NDArray[np.int64]:
@@ -103,68 +98,55 @@ class NodeView:
         return table.view[line, : len(columns.infos)]
 
     def non_zero_requested(self, resource: str) -> NDArray[np.int64]:
-        """Return int64[n]: requests with the scoring minimum; raise `KeyError` for other than `cpu` and `memory`."""
         columns = self._columns
         return columns.usage.view[NON_ZERO[resource], : len(columns.infos)]
 
     def pod_counts(self) -> NDArray[np.int64]:
-        """Return int64[n]: how many pods are on each node."""
         columns = self._columns
         return columns.usage.view[POD_COUNT, : len(columns.infos)]
 
     def allowed_pods(self) -> NDArray[np.int64]:
-        """Return int64[n]: how many pods each node takes."""
         return self.allocatable(PODS)
 
     def generations(self) -> NDArray[np.int64]:
-        """Return int64[n]: each node's generation."""
         columns = self._columns
         return columns.usage.view[GENERATION, : len(columns.infos)]
 
     def unschedulable(self) -> NDArray[np.bool_]:
-        """Return bool[n]: `spec.unschedulable`."""
         return self._columns.unschedulable()
 
     def taints(self) -> TaintColumn:
-        """Return the taints of each node."""
         columns = self._columns
         return TaintColumn(ids=columns.taint_ids(), sets=columns.taints.values)
 
     def declared_features(self) -> FeatureColumn:
-        """Return the features that each node declares."""
         columns = self._columns
         return FeatureColumn(ids=columns.feature_ids(), sets=columns.features.values)
 
     def labels(self, key: str) -> LabelColumn:
-        """Return the values of label `key`; one column stands for all keys that no node has."""
         columns = self._columns
         return columns.labels.column(key, columns.infos)
 
     def image(self, name: str) -> ImageColumn | None:
-        """Return the nodes that have the image of that normalised name; None when none has."""
         entry = self._columns.images.entries.get(name)
         return (
             ImageColumn(rows=entry.array(), size=entry.size, num_nodes=entry.num_nodes) if entry is not None else None
         )
 
     def host_port_conflicts(self, ip: str, protocol: str, port: int) -> NDArray[np.int64]:
-        """Return int64[k]: rows, ascending, on which a pod asking for that host port would clash."""
         return self._columns.ports.conflicts(ip, protocol, port)
 
     def matching_pods(
         self, selector: CompiledSelector, namespaces: frozenset[str] | None, *, terminating: bool = True
     ) -> NDArray[np.int64]:
-        """Return int64[n]: how many pods of `namespaces` the selector matches on each node."""
         return self._columns.matching_pods(selector, namespaces, terminating=terminating)
 
     def domain_sums(self, key: str, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return int64 by id of the label `key`: the sums of `counts`."""
         return _sum_by_domain(self.labels(key), counts)
 
     def terms_about(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
     ) -> Sequence[PlacedTerm]:
-        """Return the terms of pods on nodes that speak of pods with these labels in that namespace."""
         return self._columns.terms_about(namespace, labels, namespace_labels)
 
 
@@ -203,11 +185,9 @@ class NodeSubset:
         return self._columns.infos[int(self._rows[index])]
 
     def name(self, index: int) -> str:
-        """Return the name of the node of row `index`."""
         return self[index].name
 
     def index(self, name: str) -> int | None:
-        """Return the row of the node called `name` in this view, None when it is not in it."""
         self._check()
         row = self._columns.index.get(name)
         if row is None:
@@ -216,82 +196,66 @@ class NodeSubset:
         return int(found[0]) if len(found) else None
 
     def take(self, rows: NDArray[np.int64]) -> NodeSubset:
-        """Return the view of the given rows of this view, in that order."""
         self._check()
         _check_rows(rows)
         return NodeSubset(self._all, self._columns, self._rows[rows])
 
     def allocatable(self, resource: str) -> NDArray[np.int64]:
-        """Return int64[n]: what each node offers; `pods` is `allowed_pods()`."""
         return self._gather("allocatable", resource, self._all.allocatable)
 
     def requested(self, resource: str) -> NDArray[np.int64]:
-        """Return int64[n]: what the pods on each node ask for."""
         return self._gather("requested", resource, self._all.requested)
 
     def non_zero_requested(self, resource: str) -> NDArray[np.int64]:
-        """Return int64[n]: requests with the scoring minimum; raise `KeyError` for other than `cpu` and `memory`."""
         return self._gather("non_zero_requested", resource, self._all.non_zero_requested)
 
     def pod_counts(self) -> NDArray[np.int64]:
-        """Return int64[n]: how many pods are on each node."""
         return self._gather("pod_counts", "", lambda _: self._all.pod_counts())
 
     def allowed_pods(self) -> NDArray[np.int64]:
-        """Return int64[n]: how many pods each node takes."""
         return self.allocatable(PODS)
 
     def generations(self) -> NDArray[np.int64]:
-        """Return int64[n]: each node's generation."""
         return self._gather("generations", "", lambda _: self._all.generations())
 
     def unschedulable(self) -> NDArray[np.bool_]:
-        """Return bool[n]: `spec.unschedulable`."""
         return self._gather("unschedulable", "", lambda _: self._all.unschedulable())
 
     def taints(self) -> TaintColumn:
-        """Return the taints of each node."""
         ids = self._gather("taints", "", lambda _: self._columns.taint_ids())
         return TaintColumn(ids=ids, sets=self._columns.taints.values)
 
     def declared_features(self) -> FeatureColumn:
-        """Return the features that each node declares."""
         ids = self._gather("declared_features", "", lambda _: self._columns.feature_ids())
         return FeatureColumn(ids=ids, sets=self._columns.features.values)
 
     def labels(self, key: str) -> LabelColumn:
-        """Return the values of label `key`; the ids are those of the whole snapshot."""
         column = self._all.labels(key)
         return LabelColumn(
             ids=self._gather("labels", key, lambda _: column.ids), values=column.values, index=column.index
         )
 
     def image(self, name: str) -> ImageColumn | None:
-        """Return the nodes that have the image of that normalised name; None when no node of the cluster has."""
         image = self._all.image(name)
         if image is None:
             return None
         return ImageColumn(rows=self._positions(image.rows), size=image.size, num_nodes=image.num_nodes)
 
     def host_port_conflicts(self, ip: str, protocol: str, port: int) -> NDArray[np.int64]:
-        """Return int64[k]: rows, ascending, on which a pod asking for that host port would clash."""
         return self._positions(self._all.host_port_conflicts(ip, protocol, port))
 
     def matching_pods(
         self, selector: CompiledSelector, namespaces: frozenset[str] | None, *, terminating: bool = True
     ) -> NDArray[np.int64]:
-        """Return int64[n]: how many pods of `namespaces` the selector matches on each node."""
         self._check()
         return self._columns.matching_pods(selector, namespaces, terminating=terminating).take(self._rows)
 
     def domain_sums(self, key: str, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return int64 by id of the label `key`: the sums of `counts`."""
         return _sum_by_domain(self.labels(key), counts)
 
     def terms_about(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
     ) -> Sequence[PlacedTerm]:
-        """Return the terms of pods on any node that speak of such pods, counted on the nodes of this view."""
         self._check()
         found = self._columns.terms_about(namespace, labels, namespace_labels)
         return [attrs.evolve(each, counts=each.counts.take(self._rows)) for each in found]

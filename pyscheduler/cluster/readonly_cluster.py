@@ -98,8 +98,6 @@ class _NoExtender:
 
 
 class _ReadOnlyInformer(CopyLister[KubeObject]):
-    """The objects of one kind."""
-
     def __init__(
         self,
         kind: ResourceKind,
@@ -152,12 +150,10 @@ class _ReadOnlyClient:
         return _ReadOnlyInformer(kind, self._read, self._texts, self._recorder)
 
     def event_recorder(self, reporting_controller: str) -> _Silent:  # noqa: ARG002
-        """Return a recorder that drops all events."""
         return _Silent()
 
     @property
     def idle(self) -> bool:
-        """Return True: nothing waits to be written."""
         return True
 
     get = _refusing_object("get")
@@ -169,7 +165,6 @@ class _ReadOnlyClient:
     evict = _refusing(lambda pod, **_: f"evict {pod.key}")
 
     def pages(self, kind: type[Any], *_namespace: str, **_options: object) -> NoReturn:
-        """Refuse: `TransportError`."""
         _refuse(f"list {kind.__name__}")
 
     async def patch_pod_status(self, pod: Pod, patch: Mapping[str, object]) -> None:

@@ -180,7 +180,6 @@ class _Reader:
         self._begun: _Mark | None = None
 
     def take(self, event: yaml.Event) -> None:
-        """Process the next event."""
         if self._documents > 1 and isinstance(event, yaml.NodeEvent):
             self._beyond(event)
             return
@@ -265,7 +264,6 @@ class _Reader:
             _fail(event.start_mark, "a key must be text")
 
     def _done(self, event: yaml.Event, value: object, size: int, anchor: str | None) -> None:
-        """Add a finished value to its parent."""
         if anchor is not None:
             self._anchors[anchor] = (value, size)
         if not self._stack:

@@ -81,17 +81,14 @@ class _Family:
         raise ValueError(f"metric {self.name} {has}, not {', '.join(given) or 'none'}")
 
     def pairs(self, key: tuple[str, ...]) -> _Labels:
-        """Return label names with their values."""
         return tuple(zip((*self.labels, _PROFILE), key, strict=True))
 
     def read(self) -> dict[_Labels, float]:
-        """Return the values of a counter or a gauge."""
         found = {self.pairs(key): value for key, value in self.numbers.items()}
         found.update({self.pairs(key): float(read()) for key, read in self.functions.items()})
         return found
 
     def read_histograms(self) -> dict[_Labels, HistogramValue]:
-        """Return the values of a histogram."""
         return {self.pairs(key): value for key, value in self.histograms.items()}
 
 

@@ -82,7 +82,6 @@ class _Line:
         self._last_ignored_by: Ignores | None = None
 
     def append(self, number: int, ignored_by: Ignores | None) -> None:
-        """Add the next event."""
         if not self.numbers or ignored_by != self._last_ignored_by:
             self.rows.append(number)
             self._last_ignored_by = ignored_by
@@ -94,7 +93,6 @@ class _Line:
         return len(self.numbers) if self.numbers[-1] < number else bisect_left(self.numbers, number)
 
     def drop_first(self) -> None:
-        """Drop the first event that is not dropped yet."""
         self.dropped += 1
         if 2 * self.dropped > len(self.numbers):
             # New lists, because an iteration over the old ones may be under way.

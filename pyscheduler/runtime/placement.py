@@ -443,7 +443,6 @@ class _Search:
         return outcome
 
     def fit_error(self) -> FitError:
-        """Return the error that says why no node fits."""
         return FitError(num_all_nodes=len(self.nodes), diagnosis=self.diagnosis)
 
     def _note_statuses(self, statuses: NodeStatuses) -> None:

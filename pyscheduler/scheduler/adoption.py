@@ -89,7 +89,6 @@ class _Rooms:
         return all(requested.get(name) + amount <= node.allocatable.get(name) for name, amount in wanted if amount > 0)
 
     def take(self, pod: PodInfo, node_name: str) -> None:
-        """Count an adopted pod."""
         if node_name not in self._requested:
             node = self._snapshot.get(node_name)
             self._requested[node_name] = Resource() if node is None else node.requested.clone()

@@ -171,7 +171,6 @@ def _make_scheduler(
     pipeline: PlacementPipeline,
     work: WorkSources,
 ) -> Scheduler:
-    """Return the scheduler with its cycles."""
     clock, recorder, snapshot, queue = services.clock, services.recorder, services.snapshot, services.queue
     serving = {name: profile for name, profile in profiles.items() if profile.schedules}
     pods, waiting_pods, gates = informers.get(Pod), services.waiting_pods, services.feature_gates

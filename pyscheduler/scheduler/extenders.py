@@ -69,7 +69,6 @@ class Extender:
     _managed: frozenset[str] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Note what it manages."""
         self._managed = frozenset(resource.name for resource in self.config.managed_resources)
 
     @property
@@ -180,7 +179,6 @@ class Extender:
         return rows, await self._ask(verb, wire.filter_args(self.forms.text(pod), names=names, nodes=texts))
 
     async def _ask(self, verb: str, question: Sequence[bytes]) -> bytes:
-        """Return the body of the answer."""
         url = f"{self.config.url_prefix.rstrip('/')}/{verb}"
         seconds = self.config.http_timeout_seconds or EXTENDER_TIMEOUT_SECONDS
         try:

@@ -112,7 +112,6 @@ class GroupPreemption:
         return await preemptor.preempt_for_group(group, pods, waiting=waiting, fits=fits, count=count, turns=turns)
 
     def _waiting(self, group: GroupId) -> Sequence[Pod]:
-        """Return the members without a node."""
         state = self.source.directory.get(group)
         return [*state.pending.values()] if state is not None else []
 

@@ -58,7 +58,6 @@ class _Part:
         return sum(child.has_minimum() for child in self.children) if self.children else self.placed
 
     def has_minimum(self) -> bool:
-        """Return True if it has its minimum."""
         return self.has >= self.minimum
 
     @property

@@ -108,7 +108,6 @@ class ConfigReloader:
 
 
 def _args(profile: SchedulerProfile, plugin: str) -> object:
-    """Return the args of a plugin as in the file."""
     return next((each.args for each in profile.plugin_config if each.name == plugin), None)
 
 

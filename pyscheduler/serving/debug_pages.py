@@ -146,7 +146,6 @@ class DebugPages:
 
 
 async def _change_level(request: web.BaseRequest) -> web.Response:
-    """Set the log verbosity."""
     if request.method != "PUT":
         return _text("unsupported http method\n", status=406)
     body = (await request.read()).decode("utf-8", "replace")
@@ -159,7 +158,6 @@ async def _change_level(request: web.BaseRequest) -> web.Response:
 
 
 def _stacks() -> str:
-    """Return the stacks of every thread and every task."""
     out = io.StringIO()
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     for number, frame in sys._current_frames().items():  # noqa: SLF001 - documented, and there is no other way

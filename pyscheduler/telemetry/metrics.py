@@ -276,7 +276,6 @@ def _go_bound(text: bytes) -> bytes:
 
 
 def _infinite(name: str, description: str, read: _Read) -> Metric | None:
-    """Return the values of a gauge that are not finite."""
     points = [
         NumberDataPoint(dict(labels), start_time_unix_nano=0, time_unix_nano=0, value=value)
         for labels, value in read().items()

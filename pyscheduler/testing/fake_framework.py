@@ -450,7 +450,6 @@ async def advance_until_done(clock: Clock, stopping: Coroutine[object, object, N
 
 
 def _given(state: CycleState | None) -> CycleState:
-    """Return `state`, or a new one."""
     return state if state is not None else CycleState()
 
 

@@ -63,7 +63,6 @@ class _Watch:
     _scheduler: Scheduler | None = None
 
     async def on_ready(self, scheduler: Scheduler) -> None:
-        """Record that the caches are synced."""
         self.begun = self.ended = time.perf_counter()
         self._scheduler = scheduler
 

@@ -63,7 +63,6 @@ class _Within(ResourceKind):
 
     @classmethod
     def of(cls, kind: ResourceKind, namespace: str) -> _Within:
-        """Return the kind in a namespace."""
         made = cls(*kind)
         made.within = namespace
         return made

@@ -60,7 +60,6 @@ class _Watch:
             self._note(state)
 
     def went(self, item: KubeObject) -> None:
-        """Process a deleted object."""
         if isinstance(item, Pod):
             self.directory.pod_deleted(item)
         else:

@@ -131,7 +131,6 @@ class _MeteredTransport(ConnectingTransport):
         self._recorder.count(_REQUESTS, code, "GET", self._inner.host)
 
     async def close(self) -> None:
-        """Close the inner transport."""
         await self._inner.close()
 
 
@@ -150,5 +149,4 @@ class _FencedExtender:
         return await self._inner.post(url, body)
 
     async def close(self) -> None:
-        """Close the connection."""
         await self._inner.close()

@@ -64,8 +64,6 @@ _PROBE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)
 
 
 class _HTTPStream:
-    """An open watch response."""
-
     __slots__ = ("_read", "_where", "headers", "status")
 
     def __init__(self, response: aiohttp.ClientResponse, where: str) -> None:
@@ -433,7 +431,6 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
 
 
 def _why(error: Exception) -> str:
-    """Return in one line why no answer came."""
     match error:
         case (
             aiohttp.ClientConnectorCertificateError(certificate_error=ssl.SSLCertVerificationError() as inner)

@@ -191,7 +191,6 @@ class _Connection(asyncio.Protocol):
 
     @property
     def reusable(self) -> bool:
-        """Return True if another request may be sent."""
         return self._transport is not None and not self._spoilt and not self._transport.is_closing()
 
     async def exchange(self, request: bytes, due: float) -> Response:
@@ -216,7 +215,6 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close it at once."""
         self._spoilt = True
         if self._transport is not None:
             self._transport.abort()
@@ -244,12 +242,10 @@ class _Connection(asyncio.Protocol):
     # asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
         self._transport = cast("asyncio.Transport", transport)
         self._open_ones.add(self)
 
     def data_received(self, data: bytes) -> None:
-        """Read what came."""
         if self._answer is None:
             # Nobody asked: a server that is about to close says so, as a rule.
             self.abort()
@@ -279,21 +275,17 @@ class _Connection(asyncio.Protocol):
     # The parser
 
     def on_message_begin(self) -> None:
-        """Begin an answer."""
         self._headers, self._body = [], []
         if self._answer is None:
             self._spoilt = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header."""
         self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Note that the body follows."""
         self._has_head = True
 
     def on_body(self, data: bytes) -> None:
-        """Keep a piece of the body."""
         self._body.append(data)
 
     def on_message_complete(self) -> None:

@@ -83,7 +83,6 @@ class AssumeCache(Generic[K]):
         return self._assumed
 
     def __len__(self) -> int:
-        """Return how many objects are assumed."""
         return len(self._assumed)
 
     def _drop(self, old: K) -> None:

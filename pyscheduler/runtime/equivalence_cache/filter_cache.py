@@ -114,7 +114,6 @@ class FilterCache(RowCache):
         return made.share()
 
     def _begin(self, call: CallPlugin, nodes: NodeView) -> bool:
-        """Run the filters on all nodes."""
         self.growth += 1
         fixed, moving = self._ask(call, self._fixed, nodes), self._ask(call, self._moving, nodes)
         if fixed is None or moving is None:
@@ -130,7 +129,6 @@ class FilterCache(RowCache):
         return True
 
     def _update(self, call: CallPlugin, nodes: NodeView, changes: Changes, *, node_changed: bool) -> bool:  # noqa: ARG002 - scores use it
-        """Run the filters on the rows that changed."""
         if len(changes.nodes) and self._fixed:
             fixed = self._ask(call, self._fixed, nodes.take(changes.nodes))
             if fixed is None:

@@ -177,7 +177,6 @@ class ScoreCache(RowCache):
         return known
 
     def _begin(self, call: CallPlugin, nodes: NodeView) -> bool:
-        """Score all nodes."""
         self.growth += 1
         base = self._sum(call, nodes)
         if base is None:

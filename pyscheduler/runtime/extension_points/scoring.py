@@ -179,7 +179,6 @@ class Scoring:
         return _out_of_bounds(entry.method.plugin, scores) or PluginScores(scores, entry.weight, raw)
 
     def _columnar(self, method: PluginMethod, cycle: CycleInput) -> NDArray[np.int64] | Status:
-        """Return all scores from one call."""
         calls, pod, nodes = self.calls, cycle.pod, cycle.nodes
         answer = calls.run(method, pod, cycle.state, pod, nodes, sampled=cycle.context.sampled)
         scores = score_array(answer, len(nodes))

@@ -453,7 +453,6 @@ class _Worth:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the nodes."""
         return [self.nodes.name(row) for row in self.rows.tolist()]
 
     def from_row(self, start: int) -> _Worth:

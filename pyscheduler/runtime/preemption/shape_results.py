@@ -153,8 +153,6 @@ class _Columns:
 
     @classmethod
     def of(cls, results: Sequence[ShapeResult]) -> _Columns:
-        """Return the columns of these results."""
-
         def column(values: list[int]) -> NDArray[np.int64]:
             return np.array(values, dtype=np.int64)
 

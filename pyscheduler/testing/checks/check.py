@@ -178,8 +178,6 @@ def _draw(subject: Subject, seed: int, number: int) -> Iterator[Sequence[Step]]:
 
 @attrs.frozen
 class _Run:
-    """The checks of one plugin."""
-
     subject: Subject
     checks: frozenset[str]
     cpu_limit: float
