@@ -21,8 +21,7 @@ class Reuse(Enum):
       and pod-level resources, node selector, node affinity, tolerations, node name, host network and users, image
       volumes. Not at its name, labels, annotations, priority, or (anti-)affinity to other pods. Nothing is kept of pods
       with resource claims, nor of those for which some plugin's `may_reuse(pod)` returns False.
-    - `pre_filter` and `pre_score` look at the pod alone, write nothing to the cycle state that is changed later, and
-      only pass or skip the pod.
+    - `pre_filter` and `pre_score` look at the pod alone, and only pass or skip the pod.
     - `filter_nodes` and `score_nodes` answer for each row by itself, whichever other rows they are asked about, and can
       be asked about nodes that do not fit.
     - `normalize_scores` gives a score by itself, the least and the greatest of all: equal scores stay equal.

@@ -100,7 +100,7 @@ class Profile:
         self._bound = bound = bind_plugins(
             assembly, calls, dependencies.snapshot, permit_wait_limit=dependencies.permit_wait_limit_seconds
         )
-        #: Answers for the four plain extension points below; None where it may not.
+        #: Answers for plain extension points below; None where it may not.
         self.equivalence_cache: EquivalenceCache | None = None
         if not any(each.disables for each in self.cache_obstacles):
             self.equivalence_cache = EquivalenceCache(
@@ -119,7 +119,7 @@ class Profile:
         self.run_add_pod = bound.pre_filtering.add_pod
         self.run_remove_pod = bound.pre_filtering.remove_pod
         self.run_post_filter = bound.post_filtering.run
-        self.run_pre_score = (cache or bound.pre_scoring).pre_score
+        self.run_pre_score = bound.pre_scoring.pre_score
         self.run_score = bound.scoring.score
         self.rank_nodes = cache.rank if cache is not None else bound.scoring.score
         self.run_reserve = bound.reserving.reserve

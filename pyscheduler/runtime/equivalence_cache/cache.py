@@ -1,7 +1,8 @@
-"""The equivalence cache of one profile: it stands in for PreFilter, Filter, PreScore and Score.
+"""The equivalence cache of one profile: it stands in for Filter and Score, and finds the class of a pod at PreFilter.
 
-Each method calls the extension point itself if the cache cannot answer. Plugins whose answers depend on other pods, on
-objects of other kinds or on the time are called for every pod; their answers are joined with the cached ones. The
+Each method calls the extension point itself if the cache cannot answer. PreFilter and PreScore of all plugins run for
+every pod. Plugins whose answers depend on other pods, on objects of other kinds or on the time are called for every pod
+at Filter and Score, too; their answers are joined with the cached ones. The
 decision is the same with and without the cache, to the last random draw, and evaluations are counted alike.
 """
 
@@ -16,12 +17,10 @@ from pyscheduler.framework.status import Status
 from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClass, EquivalenceClasses
 from pyscheduler.runtime.equivalence_cache.filter_cache import FilterCache, is_cacheable
 from pyscheduler.runtime.equivalence_cache.nominated_filter_cache import NominatedFilterCache, NominatedRejections
-from pyscheduler.runtime.equivalence_cache.plugin_trace import PluginTrace
 from pyscheduler.runtime.equivalence_cache.score_cache import ScoreCache, is_cacheable_score
 from pyscheduler.runtime.extension_points.attribution import blank_statuses, merge_statuses
 from pyscheduler.runtime.extension_points.filtering import FilterOutcome
-from pyscheduler.runtime.extension_points.pre_filtering import PreFilterOutcome
-from pyscheduler.runtime.extension_points.run_context import CycleInput, begin_context, context_of
+from pyscheduler.runtime.extension_points.run_context import CycleInput, context_of
 from pyscheduler.runtime.extension_points.scoring import ScoreOutcome
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.runtime.assembly.bound_plugins import BoundPlugins
     from pyscheduler.runtime.equivalence_cache.row_cache import CallPlugin
+    from pyscheduler.runtime.extension_points.pre_filtering import PreFilterOutcome
     from pyscheduler.runtime.extension_points.scoring import Ranking
 
 __all__ = ["EquivalenceCache"]
@@ -44,14 +44,13 @@ _NO_ROWS: Final[NDArray[np.int64]] = np.empty(0, dtype=np.int64)
 
 
 class EquivalenceCache:
-    """The four extension points, with answers that are reused for pods of one equivalence class."""
+    """Filter and Score, with answers that are reused for pods of one equivalence class."""
 
     def __init__(self, *, snapshot: Snapshot, key_of: Callable[[Pod], bytes | None], plain: BoundPlugins) -> None:
         self._snapshot = snapshot
         self._key_of = key_of
         self._pre_filtering = plain.pre_filtering
         self._filtering = plain.filtering
-        self._pre_scoring = plain.pre_scoring
         self._scoring = plain.scoring
         self._calls = plain.filtering.calls
         self._uncached = frozenset(method.plugin for _, method in plain.filtering.columnar if not is_cacheable(method))
@@ -59,30 +58,11 @@ class EquivalenceCache:
         self.classes = EquivalenceClasses()
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes, *, sampled: bool) -> PreFilterOutcome:
-        """Begin the cycle of `pod`; plugins whose answers are cached are not called."""
-        began = self._calls.clock.now()
-        plain = self._pre_filtering
+        """Begin the cycle of `pod`, and find its class."""
         key = self._key_of(pod)
-        known = self.classes.of(key) if key is not None else None
-        if known is None:
-            return plain.pre_filter(state, pod, nodes, sampled=sampled)
-        context = begin_context(state, sampled=sampled)
-        context.equivalence_class = known
-        outcome = PreFilterOutcome()
-        trace: PluginTrace | None = None
-        steps = known.pre_filter
-        if steps is None:
-            trace = PluginTrace(state, context.skip_filter, lambda: (outcome.result, outcome.status))
-            steps = trace.record(plain.methods)
-        for cached, methods in steps:
-            cached.repeat(state, context.skip_filter)
-            if methods and not plain.run_plugins(methods, outcome, context, state, pod, nodes):
-                break
-        if trace is not None:
-            known.pre_filter = trace.steps
-            if not trace.is_reusable:
-                known.lose()
-        self._calls.point("PreFilter", outcome.status, began)
+        outcome = self._pre_filtering.pre_filter(state, pod, nodes, sampled=sampled)
+        if key is not None:
+            context_of(state).equivalence_class = self.classes.of(key)
         return outcome
 
     def find_feasible(
@@ -98,30 +78,6 @@ class EquivalenceCache:
                 self._calls.point("Filter", outcome.status, began)
                 return outcome
         return self._filtering.find_feasible(state, pod, nodes, limit=limit, start=start)
-
-    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Run PreScore; plugins whose answers are cached are not called."""
-        context = context_of(state)
-        known = context.equivalence_class
-        if known is None or known.is_lost:
-            return self._pre_scoring.pre_score(state, pod, nodes)
-        began = self._calls.clock.now()
-        context.skip_score = set()
-        status: Status | None = None
-        trace: PluginTrace | None = None
-        steps = known.pre_score
-        if steps is None:
-            trace = PluginTrace(state, context.skip_score, lambda: None)
-            steps = trace.record(self._pre_scoring.methods)
-        for cached, methods in steps:
-            cached.repeat(state, context.skip_score)
-            status = self._pre_scoring.run_plugins(methods, context, state, pod, nodes) if methods else None
-            if status is not None:
-                break
-        if trace is not None:
-            known.pre_score = trace.steps
-        self._calls.point("PreScore", status, began)
-        return status
 
     def rank(self, state: CycleState, pod: Pod, nodes: Nodes) -> Ranking:
         """Score `nodes` for a caller that needs the totals only; cached scores are not computed again."""
@@ -143,8 +99,6 @@ class EquivalenceCache:
 
     def _recall_filters(self, cycle: CycleInput, known: EquivalenceClass) -> FilterOutcome | None:
         """Return the feasible nodes; None where the plain extension point has to search."""
-        if known.pre_filter is None:
-            return None
         skipped = cycle.context.skip_filter
         has_uncached = not self._uncached <= skipped
         rejections: NominatedRejections | None = None
@@ -258,7 +212,7 @@ class EquivalenceCache:
     def _recall_scores(self, cycle: CycleInput, known: EquivalenceClass) -> Ranking | None:
         """Add cached scores and those of plugins that are called for every pod; None where nothing is cached."""
         rows, view, nodes = cycle.context.feasible, self._snapshot.nodes, cycle.nodes
-        if rows is None or known.pre_score is None:
+        if rows is None:
             return None
         if len(nodes) != len(rows) or (nodes is not view and nodes.rows is not rows):
             return None

@@ -16,7 +16,6 @@ import attrs
 if TYPE_CHECKING:
     from pyscheduler.runtime.equivalence_cache.filter_cache import FilterCache
     from pyscheduler.runtime.equivalence_cache.nominated_filter_cache import NominatedFilterCache
-    from pyscheduler.runtime.equivalence_cache.plugin_trace import Steps
     from pyscheduler.runtime.equivalence_cache.score_cache import ScoreCache
 
 __all__ = ["EquivalenceClass", "EquivalenceClasses"]
@@ -33,8 +32,6 @@ _MAX_KEY_BYTES: Final = 2 * 2**20
 class EquivalenceClass:
     """The cached answers for pods with one key; parts are None until a pod of the class has passed them."""
 
-    pre_filter: Steps | None = None
-    pre_score: Steps | None = None
     filters: FilterCache | None = None
     #: The answers about nodes with their nominated pods on them.
     nominated: NominatedFilterCache | None = None
@@ -46,7 +43,6 @@ class EquivalenceClass:
 
     def lose(self) -> None:
         """Cache nothing from now on."""
-        self.pre_filter = self.pre_score = None
         self.filters = self.scores = self.nominated = None
         self.is_lost = True
 

@@ -46,11 +46,6 @@ class PreFilterOutcome:
     status: Status | None = None
     narrowed_by: set[str] = attrs.Factory(set)
 
-    def end(self, status: Status) -> bool:
-        """End the phase with a status in place of everything else; return False."""
-        self.result, self.status, self.narrowed_by = None, status, set()
-        return False
-
 
 @attrs.frozen
 class PreFiltering:
@@ -66,24 +61,13 @@ class PreFiltering:
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes, *, sampled: bool) -> PreFilterOutcome:
         """Begin the cycle of `pod`: run all plugins and note which skip."""
         began = self.calls.clock.now()
-        context = begin_context(state, sampled=sampled)
-        outcome = PreFilterOutcome()
-        self.run_plugins(self.methods, outcome, context, state, pod, nodes)
+        outcome = self._run(begin_context(state, sampled=sampled), state, pod, nodes)
         self.calls.point(_POINT, outcome.status, began)
         return outcome
 
-    def run_plugins(
-        self,
-        methods: Sequence[PluginMethod],
-        outcome: PreFilterOutcome,
-        context: RunContext,
-        state: CycleState,
-        pod: Pod,
-        nodes: Nodes,
-    ) -> bool:
-        """Run some plugins and add their answers to `outcome`; return False where that ends the phase."""
-        calls, sampled = self.calls, context.sampled
-        for method in methods:
+    def _run(self, context: RunContext, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterOutcome:
+        calls, sampled, outcome = self.calls, context.sampled, PreFilterOutcome()
+        for method in self.methods:
             answer = calls.run(method, pod, state, pod, nodes, sampled=sampled)
             if isinstance(answer, Status) and answer.code == _SKIP:
                 context.skip_filter.add(method.plugin)
@@ -96,23 +80,23 @@ class PreFiltering:
                 if code == Code.UNSCHEDULABLE:
                     outcome.status = answer.with_plugin(method.plugin)
                 elif code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                    return outcome.end(answer.with_plugin(method.plugin))
+                    return PreFilterOutcome(status=answer.with_plugin(method.plugin))
                 elif calls.status_of(method, pod, answer) is not None:
-                    return outcome.end(calls.wrapped(method, pod, answer))
+                    return PreFilterOutcome(status=calls.wrapped(method, pod, answer))
                 continue
             if not isinstance(answer, PreFilterResult):
-                return outcome.end(calls.wrong_type(method, pod, answer, "PreFilterResult, Status or None"))
+                return PreFilterOutcome(status=calls.wrong_type(method, pod, answer, "PreFilterResult, Status or None"))
             if answer.node_names is None:
                 continue
             if not _is_set_of_names(answer.node_names):
                 expected = "a set of node names (str) in its PreFilterResult"
-                return outcome.end(calls.wrong_type(method, pod, answer.node_names, expected))
+                return PreFilterOutcome(status=calls.wrong_type(method, pod, answer.node_names, expected))
             outcome.narrowed_by.add(method.plugin)
             outcome.result = answer if outcome.result is None else outcome.result.merge(answer)
             if not outcome.result.node_names:
                 outcome.status = _nothing_left(outcome.narrowed_by)
-                return False
-        return True
+                break
+        return outcome
 
     def counts_across_nodes(self, state: CycleState) -> bool:
         """Return True if a plugin that is active in this cycle counts pods across nodes."""

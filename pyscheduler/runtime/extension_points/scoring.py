@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls, PluginMethod
-    from pyscheduler.runtime.extension_points.run_context import RunContext
 
 __all__ = [
     "PluginScores",
@@ -112,18 +111,14 @@ class PreScoring:
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Run all plugins and note which skip; return the first failure as an error."""
         began = self.calls.clock.now()
-        context = context_of(state)
-        context.skip_score = set()
-        status = self.run_plugins(self.methods, context, state, pod, nodes)
+        status = self._run(state, pod, nodes)
         self.calls.point("PreScore", status, began)
         return status
 
-    def run_plugins(
-        self, methods: Sequence[PluginMethod], context: RunContext, state: CycleState, pod: Pod, nodes: Nodes
-    ) -> Status | None:
-        """Run some plugins and note which skip; return the first failure as an error."""
-        calls = self.calls
-        for method in methods:
+    def _run(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        calls, context = self.calls, context_of(state)
+        context.skip_score = set()
+        for method in self.methods:
             answer = calls.run(method, pod, state, pod, nodes, sampled=context.sampled)
             status = None if answer is None else calls.status_of(method, pod, answer)
             if status is not None and status.code == _SKIP:

@@ -215,13 +215,12 @@ class Probes:
         if cache is None or vars(type(self.answers.plugin)).get("reuse", Reuse.NEVER) is Reuse.NEVER:
             return
         bound = self.profile._bound  # noqa: SLF001 - the extension points without the cache
-        with_cache = self._decide(pod, nodes, cache.pre_filter, cache.find_feasible, cache.pre_score, cache.rank)
+        with_cache = self._decide(pod, nodes, cache.pre_filter, cache.find_feasible, cache.rank)
         plain = self._decide(
             pod,
             nodes,
             bound.pre_filtering.pre_filter,
             bound.filtering.find_feasible,
-            bound.pre_scoring.pre_score,
             bound.scoring.score,
         )
         names = ("with the equivalence cache", "without it")
@@ -237,7 +236,6 @@ class Probes:
         nodes: Nodes,
         pre_filter: Callable[..., Any],
         find_feasible: Callable[..., Any],
-        pre_score: Callable[..., Any],
         rank: Callable[..., Any],
     ) -> Answers:
         """Return the feasible nodes with their totals, or why there are none."""
@@ -260,7 +258,7 @@ class Probes:
             decided.update({("Reason", nodes.name(row)): str(statuses.status(row)) for row in range(len(nodes))})
             return decided
         feasible = nodes if len(passed) == len(nodes) else nodes.take(found.rows)
-        status = pre_score(state, pod, feasible)
+        status = self.profile.run_pre_score(state, pod, feasible)
         if status is not None:
             return {**decided, ("PreScore", ""): str(status)}
         ranking = rank(state, pod, feasible)
