@@ -7,6 +7,7 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -126,11 +127,28 @@ def test_the_package_offers_what_it_lists() -> None:
     assert set(pyscheduler.__all__) <= set(dir(pyscheduler))
 
 
-def test_public_names_and_signatures_are_those_recorded() -> None:
+@pytest.mark.parametrize("folder", [pytest.param(each, id=each.name) for each in public_api.MODULES])
+def test_public_names_and_signatures_are_those_recorded(folder: Path) -> None:
     """No public name changes unnoticed; `python -m tests.public_api --write` records a change that is meant."""
-    found, recorded = list(public_api.lines()), public_api.RECORDED.read_text(encoding="utf-8").splitlines()
+    found = list(public_api.lines(folder))
+    recorded = public_api.record_of(folder).read_text(encoding="utf-8").splitlines()
     assert not set(recorded) - set(found), "removed or changed: this raises the major version of PLUGIN_API"
     assert not set(found) - set(recorded), "added: this raises the minor version of PLUGIN_API after a release"
+
+
+def test_a_name_from_another_distribution_is_recorded_there() -> None:
+    """What plugins import of `kube_objects` or `kube_testserver` cannot change its signature unnoticed."""
+    offered = {
+        distributions.package_of(folder): [value for name in modules for value in public_api.names_of(name).values()]
+        for folder, modules in public_api.MODULES.items()
+    }
+    assert not [
+        value
+        for values in offered.values()
+        for value in values
+        if (owner := public_api.owner_of(value)).startswith(("kube_", "pyscheduler"))
+        and value not in offered.get(owner, [])
+    ]
 
 
 def test_page_of_signatures_is_that_of_the_code() -> None:

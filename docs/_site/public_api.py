@@ -16,7 +16,7 @@ _ROOT: Final = Path(__file__).parents[2]
 #: The folder of the pages.
 FOLDER: Final = "docs/reference/api"
 #: A row of the table of a page.
-_ROW: Final = re.compile(r"^\| \[`((?:kube_objects|kube_testserver|pyscheduler)[\w.]*)`\]", re.MULTILINE)
+_ROW: Final = re.compile(r"^\| \[`((?:kube_|pyscheduler)[\w.]*)`\]", re.MULTILINE)
 #: Packages that export names of their modules, the preferred one first.
 _PACKAGES: Final = (
     "pyscheduler",
@@ -24,14 +24,22 @@ _PACKAGES: Final = (
     "pyscheduler.api",
     "pyscheduler.testing",
     "pyscheduler.podgroup",
+    "kube_cel",
+    "kube_testserver",
 )
 
 
 @cache
 def recorded() -> frozenset[str]:
     """Return all public names and their members, with the package or module from which they can be imported."""
-    lines = (_ROOT / "tests/public_api.txt").read_text(encoding="utf-8").splitlines()
-    return frozenset(line.partition("(")[0] for line in lines)
+    files = [_ROOT / "tests/public_api.txt", *_ROOT.glob("p*/*/tests/public_api.txt")]
+    lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    paths = {line.partition("(")[0] for line in lines if "*" not in line.partition("(")[0]}
+    # Lines such as `pyscheduler.api.* = kube_objects.*`; the one of the module on the right comes first.
+    for line in (line for line in lines if " = " in line):
+        module, _, other = line.replace(".*", "").partition(" = ")
+        paths |= {module + path.removeprefix(other) for path in paths if path.startswith(f"{other}.")}
+    return frozenset(paths)
 
 
 def modules_of(page: str) -> list[str]:

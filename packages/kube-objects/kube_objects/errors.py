@@ -7,6 +7,23 @@ text says what was wrong, where, and what would be accepted.
 
 from __future__ import annotations
 
+__all__ = [
+    "APIError",
+    "AlreadyExistsError",
+    "ConfigError",
+    "ConflictError",
+    "DecodeError",
+    "ForbiddenError",
+    "GoneError",
+    "NotFoundError",
+    "PySchedulerError",
+    "QuantityError",
+    "SelectorError",
+    "TooManyRequestsError",
+    "TransportError",
+    "UnauthorizedError",
+]
+
 
 class PySchedulerError(Exception):
     """Report a mistake that a user can mend; the message is one line and complete.
