@@ -16,7 +16,8 @@ from kube_objects.clock import LoopClock
 from kube_testserver.cluster import EmbeddedCluster
 from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.config.load import loads
-from pyscheduler.framework import EnqueueExtensions, NullRecorder, PermitPlugin, Status
+from pyscheduler.framework import EnqueueExtensions, PermitPlugin, Status
+from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing.builders import node_manifest, pod_manifest

@@ -21,13 +21,11 @@ if TYPE_CHECKING:
 __all__ = [
     "AFTER_FAILURE",
     "CPU",
-    "ENTRY_POINT_GROUP",
     "EPHEMERAL_STORAGE",
     "MAX_SCORE",
     "MAX_TOTAL_SCORE",
     "MEMORY",
     "MIN_SCORE",
-    "NO_NODES_AVAILABLE",
     "PLUGIN_API",
     "PODS",
     "PODS_TO_ACTIVATE",
@@ -50,7 +48,6 @@ __all__ = [
     "CounterMetric",
     "CycleState",
     "Diagnosis",
-    "EnabledPlugin",
     "EnqueueExtensions",
     "EventRecorder",
     "EventResource",
@@ -75,7 +72,8 @@ __all__ = [
     "LabelColumn",
     "Lister",
     "LoopClock",
-    "NoNodesError",
+    "MemberTree",
+    "MetricRecorder",
     "Node",
     "NodeInfo",
     "NodeScore",
@@ -84,9 +82,10 @@ __all__ = [
     "NominatingInfo",
     "Nominator",
     "NotFoundError",
-    "NullRecorder",
     "PermitPlugin",
+    "PlacedTerm",
     "PlacementGeneratePlugin",
+    "PlacementLevels",
     "PlacementScorePlugin",
     "PlacementTable",
     "Plugin",
@@ -94,7 +93,6 @@ __all__ = [
     "PluginFactory",
     "PluginMetrics",
     "PluginRegistry",
-    "PluginSet",
     "Pod",
     "PodInfo",
     "PodsToActivate",
@@ -108,17 +106,14 @@ __all__ = [
     "PreFilterPlugin",
     "PreFilterResult",
     "PreScorePlugin",
-    "PreemptionExtender",
     "PreemptionFindings",
     "PreemptionRules",
     "Preemptor",
-    "ProfileSpec",
     "PySchedulerError",
     "QueueSortPlugin",
     "QueuedPodInfo",
     "QueueingHint",
     "QueueingHintFn",
-    "Recorder",
     "ReservePlugin",
     "Resource",
     "Reuse",
@@ -129,8 +124,10 @@ __all__ = [
     "StateData",
     "StateKey",
     "StateNotFoundError",
+    "Statement",
     "Status",
     "TaintColumn",
+    "TermKind",
     "Timer",
     "TooManyRequestsError",
     "TransportError",
@@ -141,8 +138,9 @@ __all__ = [
     "WaitingIndex",
     "WaitingPod",
     "WeightedAffinityTerm",
+    "WhatIf",
+    "event_resource",
     "hookimpl",
-    "hookspec",
 ]
 
 
@@ -161,9 +159,24 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], obje
 
 #: Most names come from `pyscheduler.framework`.
 _MODULES = {**dict.fromkeys(__all__, "pyscheduler.framework"), "Node": "pyscheduler.api", "Pod": "pyscheduler.api"}
-_MODULES |= dict.fromkeys(
-    ("GROUP_CYCLE", "GroupCycle", "PREEMPTION_INQUIRY", "PreemptionInquiry"), "pyscheduler.framework"
+#: Old names, which it still offers for one version.
+_OLD = (
+    "ENTRY_POINT_GROUP",
+    "EnabledPlugin",
+    "GROUP_CYCLE",
+    "GroupCycle",
+    "NO_NODES_AVAILABLE",
+    "NoNodesError",
+    "NullRecorder",
+    "PREEMPTION_INQUIRY",
+    "PluginSet",
+    "PreemptionExtender",
+    "PreemptionInquiry",
+    "ProfileSpec",
+    "Recorder",
+    "hookspec",
 )
+_MODULES |= dict.fromkeys(_OLD, "pyscheduler.framework")
 # Type checkers must not see it: they would accept every name.
 if not TYPE_CHECKING:
     __getattr__ = lazy_names(__name__, _MODULES)

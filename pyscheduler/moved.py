@@ -1,7 +1,7 @@
-"""Old names of modules that have moved: importing one warns, and gives the module of the new name.
+"""Old names of what has moved: importing a module or a name by its old name warns, and gives it under the new one.
 
-They stay for one version. The finder is asked before all others: along the path of a package that has moved, they would
-find its modules a second time, under the old names.
+They stay for one version. The finder of modules is asked before all others: along the path of a package that has
+moved, they would find its modules a second time, under the old names.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
 
-__all__ = ["forward"]
+__all__ = ["forward", "moved_names"]
 
 #: A longer name wins over a shorter one that it begins with.
 _MOVED: Final = {
@@ -92,3 +92,16 @@ class _Loader:
 def forward() -> None:
     """Let the old names be imported, from now on."""
     sys.meta_path.insert(0, _Forwarder())
+
+
+def moved_names(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
+    """Return the `__getattr__` of a module: `names` gives, by old name, the module that has it now."""
+
+    def load(name: str) -> object:
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        text = f"{package}.{name} is removed in 0.4; use {names[name]}.{name}"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return getattr(import_module(names[name]), name)
+
+    return load

@@ -35,7 +35,6 @@ MODULES: Final = {
         "pyscheduler.api",
         "pyscheduler.framework",
         "pyscheduler",
-        "pyscheduler.framework.affinity_terms",
         "pyscheduler.framework.namespace_usage",
         "pyscheduler.framework.node_matching",
         "pyscheduler.framework.node_memo",

@@ -151,6 +151,13 @@ def test_a_name_from_another_distribution_is_recorded_there() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", framework._INTERNAL)
+def test_a_name_that_left_the_plugin_api_warns(name: str) -> None:
+    """It is still there for one version, and the warning names the module that has it."""
+    with pytest.warns(DeprecationWarning, match=f"{name} is removed in 0.4; use {framework._INTERNAL[name]}"):
+        assert getattr(framework, name) is getattr(importlib.import_module(framework._INTERNAL[name]), name)
+
+
 def test_page_of_signatures_is_that_of_the_code() -> None:
     """Authors read the parameters of each method there; `python -m tests.signature_page --write` makes it anew."""
     assert signature_page.PAGE.read_text(encoding="utf-8") == signature_page.text()

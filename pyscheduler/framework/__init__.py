@@ -15,6 +15,8 @@ from kube_objects.clock import Clock as Clock, LoopClock as LoopClock, Timer as 
 from pyscheduler.framework import trial as _trial
 from pyscheduler.framework.affinity_terms import (
     AffinityTerm as AffinityTerm,
+    PlacedTerm as PlacedTerm,
+    TermKind as TermKind,
     WeightedAffinityTerm as WeightedAffinityTerm,
 )
 from pyscheduler.framework.cycle_state import (
@@ -28,10 +30,8 @@ from pyscheduler.framework.cycle_state import (
     StateNotFoundError as StateNotFoundError,
 )
 from pyscheduler.framework.diagnosis import (
-    NO_NODES_AVAILABLE as NO_NODES_AVAILABLE,
     Diagnosis as Diagnosis,
     FitError as FitError,
-    NoNodesError as NoNodesError,
 )
 from pyscheduler.framework.errors import (
     AlreadyExistsError as AlreadyExistsError,
@@ -74,12 +74,10 @@ from pyscheduler.framework.handle import (
     Nominator as Nominator,
 )
 from pyscheduler.framework.hooks import (
-    ENTRY_POINT_GROUP as ENTRY_POINT_GROUP,
     PLUGIN_API as PLUGIN_API,
     PluginFactory as PluginFactory,
     PluginRegistry as PluginRegistry,
     hookimpl as hookimpl,
-    hookspec as hookspec,
 )
 from pyscheduler.framework.interfaces import (
     BindPlugin as BindPlugin,
@@ -111,7 +109,6 @@ from pyscheduler.framework.node_info import (
     HostPorts as HostPorts,
     ImageState as ImageState,
     NodeInfo as NodeInfo,
-    next_generation as next_generation,
 )
 from pyscheduler.framework.node_statuses import NodeStatuses as NodeStatuses
 from pyscheduler.framework.nodes import (
@@ -131,18 +128,14 @@ from pyscheduler.framework.pod_info import PodInfo as PodInfo, QueuedPodInfo as 
 from pyscheduler.framework.preemption import (
     PREEMPTION_FINDINGS as PREEMPTION_FINDINGS,
     Candidate as Candidate,
-    PreemptionExtender as PreemptionExtender,
     PreemptionFindings as PreemptionFindings,
     PreemptionRules as PreemptionRules,
     Preemptor as Preemptor,
 )
 from pyscheduler.framework.profile import (
-    EnabledPlugin as EnabledPlugin,
     ExtensionPoint as ExtensionPoint,
-    PluginSet as PluginSet,
-    ProfileSpec as ProfileSpec,
 )
-from pyscheduler.framework.recorder import NullRecorder as NullRecorder, Recorder as Recorder
+from pyscheduler.framework.recorder import MetricRecorder as MetricRecorder
 from pyscheduler.framework.resource import (
     CPU as CPU,
     EPHEMERAL_STORAGE as EPHEMERAL_STORAGE,
@@ -168,6 +161,7 @@ from pyscheduler.framework.waiting import (
 )
 from pyscheduler.framework.watches import Lister as Lister, PolicyRule as PolicyRule, event_resource as event_resource
 from pyscheduler.framework.what_if import WhatIf as WhatIf
+from pyscheduler.moved import moved_names as _moved_names
 
 #: Replaced by `CycleState.trial`; for one version.
 _REPLACED = {
@@ -178,14 +172,30 @@ _REPLACED = {
     "WHAT_IF": _trial.WHAT_IF,
 }
 
+#: Names that only the scheduler itself uses, by the modules that have them; for one version.
+_INTERNAL = {
+    "ENTRY_POINT_GROUP": "pyscheduler.framework.hooks",
+    "NO_NODES_AVAILABLE": "pyscheduler.framework.diagnosis",
+    "EnabledPlugin": "pyscheduler.framework.profile",
+    "NoNodesError": "pyscheduler.framework.diagnosis",
+    "NullRecorder": "pyscheduler.framework.recorder",
+    "PluginSet": "pyscheduler.framework.profile",
+    "PreemptionExtender": "pyscheduler.framework.preemption",
+    "ProfileSpec": "pyscheduler.framework.profile",
+    "Recorder": "pyscheduler.framework.recorder",
+    "hookspec": "pyscheduler.framework.hooks",
+    "next_generation": "pyscheduler.framework.node_info",
+}
+_internal = _moved_names(__name__, _INTERNAL)
 
-def _replaced(name: str) -> object:
+
+def _old_name(name: str) -> object:
     if name not in _REPLACED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _internal(name)
     text = f"{name} is replaced by the attribute `trial` of the cycle state; it is removed in 0.4"
     warnings.warn(text, DeprecationWarning, stacklevel=2)
     return _REPLACED[name]
 
 
 if not TYPE_CHECKING:  # type checkers would accept every name
-    __getattr__ = _replaced
+    __getattr__ = _old_name

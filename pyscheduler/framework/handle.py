@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.plugin_metrics import PluginMetrics
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.preemption import PreemptionRules, Preemptor
-    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.framework.recorder import MetricRecorder
     from pyscheduler.framework.snapshot import Snapshot
     from pyscheduler.framework.status import Status
     from pyscheduler.framework.waiting import WaitingIndex, WaitingPod, WaitVerdict
@@ -160,7 +160,7 @@ class Handle(Protocol):
         ...
 
     @property
-    def recorder(self) -> Recorder:
+    def recorder(self) -> MetricRecorder:
         """Return the sink of the scheduler's own metrics; a plugin makes its metrics with `metrics`."""
         ...
 

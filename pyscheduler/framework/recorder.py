@@ -5,29 +5,19 @@ A metric is named by its family, as on the page `/metrics`; the families are kub
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.plugin_metrics import HistogramValue
 
-__all__ = ["NullRecorder", "Recorder"]
+__all__ = ["MetricRecorder", "NullRecorder", "Recorder", "scheduler_recorder"]
 
 
-class Recorder(Protocol):
-    """The sink of measurements. Calls must be cheap: they happen several times per pod.
-
-    Classes that inherit from it record only what they override.
-    """
-
-    def count(self, family: str, *labels: str) -> None:
-        """Count one occurrence; `labels` are the values of the family's labels, in the order of `/metrics`."""
-        return
-
-    def observe(self, family: str, value: float, *labels: str) -> None:
-        """Record a value of a histogram, for the same `labels`."""
-        return
+class MetricRecorder(Protocol):
+    """The part of the recorder that is of use to any plugin: warnings, and series that are read when scraped."""
 
     def warning(self, kind: str) -> None:
         """Count something that was wrong at run time and was passed over. pyscheduler_warnings_total."""
@@ -56,9 +46,29 @@ class Recorder(Protocol):
         return
 
 
+class Recorder(MetricRecorder, Protocol):
+    """The sink of measurements. Calls must be cheap: they happen several times per pod.
+
+    Classes that inherit from it record only what they override.
+    """
+
+    def count(self, family: str, *labels: str) -> None:
+        """Count one occurrence; `labels` are the values of the family's labels, in the order of `/metrics`."""
+        return
+
+    def observe(self, family: str, value: float, *labels: str) -> None:
+        """Record a value of a histogram, for the same `labels`."""
+        return
+
+
 class NullRecorder(Recorder):
     """Record nothing."""
 
     def __init__(self) -> None:
         # A class that inherits its constructor from a Protocol has another signature once it was called.
         super().__init__()
+
+
+def scheduler_recorder(handle: Handle) -> Recorder:
+    """Return the recorder of a handle with the metrics of kube-scheduler, which other plugins do not feed."""
+    return cast("Recorder", handle.recorder)

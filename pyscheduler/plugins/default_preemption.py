@@ -34,6 +34,7 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.framework.plugin_args import DefaultPreemptionArgs
+from pyscheduler.framework.recorder import scheduler_recorder
 from pyscheduler.podgroup import DIALECTS, PodGroups, kinds_of
 from pyscheduler.podgroup.wire import InTreePodGroup
 
@@ -120,14 +121,14 @@ class DefaultPreemption(PostFilterPlugin, PreEnqueuePlugin, EnqueueExtensions):
     ) -> tuple[PostFilterResult | None, Status]:
         refused = self._refused(pod) if self._by_placement else None
         if refused is not None:
-            self.handle.recorder.count("scheduler_preemption_attempts_total")
+            scheduler_recorder(self.handle).count("scheduler_preemption_attempts_total")
             return None, refused
         try:
             if self._groups is not None and pod.spec.scheduling_group is not None:
                 return None, _LEFT_TO_GROUP
             result, status = await self._preemptor.preempt(state, pod, statuses)
         finally:
-            self.handle.recorder.count("scheduler_preemption_attempts_total")
+            scheduler_recorder(self.handle).count("scheduler_preemption_attempts_total")
         if not status.message:
             return result, status
         prefixed = Status(status.code, f"preemption: {status.message}")

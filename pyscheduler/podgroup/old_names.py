@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from importlib import import_module
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
+from pyscheduler.moved import moved_names
 from pyscheduler.podgroup.dialects import DIALECTS
 from pyscheduler.podgroup.membership import MemberPlace
 
@@ -30,21 +30,24 @@ def _next_status(style: DialectStatus, status: Any, facts: MemberFacts, *, now: 
 
 
 #: By old name: the module that has it now.
-_MOVED: Final = {
-    "ConditionStatus": "pyscheduler.podgroup.status",
-    "DeadlockArgs": "pyscheduler_coscheduling.deadlock_resolver.units",
-    "DeadlockParty": "pyscheduler_coscheduling.deadlock_resolver.units",
-    "Deadlocks": "pyscheduler_coscheduling.deadlock_resolver.deadlocks",
-    "GangGroup": "pyscheduler.podgroup.membership",
-    "GroupStatus": "pyscheduler.podgroup.wire",
-    "UnitKey": "pyscheduler_coscheduling.deadlock_resolver.units",
-    "is_overdue": "pyscheduler.podgroup.status",
-    "is_unschedulable": "pyscheduler.podgroup.status",
-    "merge": "pyscheduler.podgroup.model",
-    "occupied_by": "pyscheduler.podgroup.status",
-    "scheduled_condition": "pyscheduler.podgroup.status",
-    "status_patch": "pyscheduler.podgroup.status",
-}
+_moved: Final = moved_names(
+    "pyscheduler.podgroup",
+    {
+        "ConditionStatus": "pyscheduler.podgroup.status",
+        "DeadlockArgs": "pyscheduler_coscheduling.deadlock_resolver.units",
+        "DeadlockParty": "pyscheduler_coscheduling.deadlock_resolver.units",
+        "Deadlocks": "pyscheduler_coscheduling.deadlock_resolver.deadlocks",
+        "GangGroup": "pyscheduler.podgroup.membership",
+        "GroupStatus": "pyscheduler.podgroup.wire",
+        "UnitKey": "pyscheduler_coscheduling.deadlock_resolver.units",
+        "is_overdue": "pyscheduler.podgroup.status",
+        "is_unschedulable": "pyscheduler.podgroup.status",
+        "merge": "pyscheduler.podgroup.model",
+        "occupied_by": "pyscheduler.podgroup.status",
+        "scheduled_condition": "pyscheduler.podgroup.status",
+        "status_patch": "pyscheduler.podgroup.status",
+    },
+)
 #: By old name: what to use instead, and what the old name returns.
 _OLD: Final[dict[str, tuple[str, object]]] = {
     "Place": ("MemberPlace", MemberPlace),
@@ -58,12 +61,9 @@ _OLD: Final[dict[str, tuple[str, object]]] = {
 
 def old_name(name: str) -> object:
     """Return what an old name stands for, with a `DeprecationWarning`: the `__getattr__` of the package."""
-    if name in _MOVED:
-        instead, value = f"{_MOVED[name]}.{name}", getattr(import_module(_MOVED[name]), name)
-    elif name in _OLD:
-        instead, value = _OLD[name]
-    else:
-        raise AttributeError(f"module 'pyscheduler.podgroup' has no attribute {name!r}")
+    if name not in _OLD:
+        return _moved(name)
+    instead, value = _OLD[name]
     text = f"pyscheduler.podgroup.{name} is removed in 0.4; use {instead}"
     warnings.warn(text, DeprecationWarning, stacklevel=2)
     return value

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.handle import Client, Handle
     from pyscheduler.framework.interfaces import GroupCyclePlugin
     from pyscheduler.framework.nodes import Nodes
-    from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.framework.recorder import MetricRecorder
     from pyscheduler.framework.watches import Lister
     from pyscheduler.podgroup import GroupDirectory
 
@@ -72,7 +72,7 @@ class InTreeGroups:
     groups: Lister[InTreePodGroup]
     client: Client
     clock: Clock
-    recorder: Recorder
+    recorder: MetricRecorder
     #: The last written conditions by uid, until the watch shows them or the group is deleted.
     _told: dict[str, tuple[PodCondition, ...]] = attrs.Factory(dict)
     _pending: dict[GroupId, GroupVerdict] = attrs.Factory(dict)

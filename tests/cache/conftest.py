@@ -11,7 +11,8 @@ import pytest
 from pyscheduler.api import Node, selector_from_labels
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
-from pyscheduler.framework import NullRecorder, PodInfo
+from pyscheduler.framework import PodInfo
+from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.testing.builders import make_node, make_pod
 
 LABELS = ("zone", "disk", "kubernetes.io/hostname", "nobody-has-this")

@@ -25,7 +25,8 @@ from pyscheduler.cli.podgroup.reader import events_about, read_directory
 from pyscheduler.cli.podgroup.summary import Summary, summaries
 from pyscheduler.cli.podgroup.view import Table, data_of, described, row
 from pyscheduler.cluster.in_process import InProcessTransport
-from pyscheduler.framework import ForbiddenError, NullRecorder
+from pyscheduler.framework import ForbiddenError
+from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.podgroup import DialectTable
 from pyscheduler.scheduler.ports import ClientSettings
 from pyscheduler.testing import FakeCluster, make_pod, pod_manifest

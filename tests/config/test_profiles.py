@@ -11,7 +11,7 @@ import pytest
 
 from pyscheduler.config.load import default_configuration, loads
 from pyscheduler.config.profiles import profiles
-from pyscheduler.framework import ConfigError, EnabledPlugin, ExtensionPoint, PluginSet
+from pyscheduler.framework import ConfigError, ExtensionPoint
 from pyscheduler.framework.plugin_args import (
     IN_TREE_ARGS,
     Duration,
@@ -19,6 +19,7 @@ from pyscheduler.framework.plugin_args import (
     Quantity,
     ScoringStrategy,
 )
+from pyscheduler.framework.profile import EnabledPlugin, PluginSet
 
 if TYPE_CHECKING:
     from decimal import Decimal

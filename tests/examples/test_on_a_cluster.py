@@ -19,7 +19,7 @@ from pyscheduler.cli.main import cli
 from pyscheduler.cluster.real.base_transport import ConnectingTransport
 from pyscheduler.cluster.real.lease import LeaderElector
 from pyscheduler.config.types import LeaderElection
-from pyscheduler.framework import NullRecorder
+from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.ports import Response, Stream, Transport
 from pyscheduler.testing import FakeCluster
 from tests.examples.conftest import ROOT

@@ -8,16 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 import pytest
 
 from pyscheduler.api import ObjectMeta, Pod, PodSpec, PodStatus
-from pyscheduler.framework import (
-    ActionType,
-    ClusterEvent,
-    Code,
-    EventResource,
-    NullRecorder,
-    PodInfo,
-    QueuedPodInfo,
-    Status,
-)
+from pyscheduler.framework import ActionType, ClusterEvent, Code, EventResource, PodInfo, QueuedPodInfo, Status
+from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.queue.hints import HintMap
 from pyscheduler.queue.nominator import Nominator
 from pyscheduler.queue.scheduling_queue import SchedulingQueue

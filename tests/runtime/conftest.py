@@ -15,19 +15,17 @@ from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import (
     BindPlugin,
     CycleState,
-    EnabledPlugin,
     ExtensionPoint,
     NominatingInfo,
-    NullRecorder,
     Plugin,
     PluginError,
-    PluginSet,
     PodInfo,
-    ProfileSpec,
     QueuedPodInfo,
     QueueSortPlugin,
     Status,
 )
+from pyscheduler.framework.profile import EnabledPlugin, PluginSet, ProfileSpec
+from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.queue.nominator import Nominator
 from pyscheduler.runtime.assembly.registry import Registry
 from pyscheduler.runtime.handle_dependencies import HandleDependencies

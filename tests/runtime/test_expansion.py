@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.framework import (
-    MAX_TOTAL_SCORE,
-    EnabledPlugin,
-    ExtensionPoint,
-    FilterPlugin,
-    Plugin,
-    PluginSet,
-    ProfileSpec,
-    ScorePlugin,
-)
+from pyscheduler.framework import MAX_TOTAL_SCORE, ExtensionPoint, FilterPlugin, Plugin, ScorePlugin
+from pyscheduler.framework.profile import EnabledPlugin, PluginSet, ProfileSpec
 from pyscheduler.runtime.assembly.expansion import enabled_names, expand, score_weights
 
 CLASSES: dict[str, type[Plugin]] = {name: type(name, (ScorePlugin,), {}) for name in "ABCD"}

@@ -16,7 +16,6 @@ from pyscheduler.api import Node, Pod
 from pyscheduler.framework import (
     Code,
     CycleState,
-    EnabledPlugin,
     ExtensionPoint,
     FilterPlugin,
     Handle,
@@ -24,7 +23,6 @@ from pyscheduler.framework import (
     PermitPlugin,
     Plugin,
     PluginError,
-    PluginSet,
     PostBindPlugin,
     PostFilterPlugin,
     PostFilterResult,
@@ -32,11 +30,11 @@ from pyscheduler.framework import (
     PreEnqueuePlugin,
     PreFilterPlugin,
     PreScorePlugin,
-    ProfileSpec,
     ReservePlugin,
     ScorePlugin,
     Status,
 )
+from pyscheduler.framework.profile import EnabledPlugin, PluginSet, ProfileSpec
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.profile import Profile
 from pyscheduler.testing.builders import make_node, make_pod

@@ -16,17 +16,16 @@ from pyscheduler.framework import (
     ClusterEventWithHint,
     ConfigError,
     CycleState,
-    EnabledPlugin,
     EnqueueExtensions,
     ExtensionPoint,
     FilterPlugin,
     Handle,
     NodeInfo,
     Plugin,
-    PluginSet,
     PreEnqueuePlugin,
     Status,
 )
+from pyscheduler.framework.profile import EnabledPlugin, PluginSet
 from pyscheduler.runtime.profile import Profile
 
 CONFIG_MAPS = kind_of(ConfigMap, "configmaps")

@@ -22,7 +22,6 @@ from pyscheduler.framework import (
     NodeInfo,
     Nodes,
     NodeStatuses,
-    NullRecorder,
     PermitPlugin,
     PostFilterPlugin,
     PostFilterResult,
@@ -33,6 +32,7 @@ from pyscheduler.framework import (
     SignPlugin,
     Status,
 )
+from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.evaluation import evaluate
 from pyscheduler.testing import FakeCluster, FakeFramework
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.framework import NullRecorder
+from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler_batch.model.queue_spec import QueueSpec
 from pyscheduler_batch.status.metrics import MOST_QUEUES, OTHERS, QueueMetrics
 from pyscheduler_batch.status.queues import QueueSums

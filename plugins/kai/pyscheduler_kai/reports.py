@@ -18,7 +18,7 @@ from pyscheduler_kai.group_report import KaiReport, kai_report
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pyscheduler.framework import Recorder
+    from pyscheduler.framework import MetricRecorder
     from pyscheduler.podgroup import GroupObject
     from pyscheduler_batch.contract import Job, QueueSpec, Session, Task
     from pyscheduler_batch.status.metrics import QueueMetrics
@@ -83,7 +83,7 @@ class KaiReports(Reports):
         """Return why the tasks are evicted, in KAI's words."""
         return evict_note(job, tasks, action, by)
 
-    def register(self, metrics: QueueMetrics, recorder: Recorder) -> None:
+    def register(self, metrics: QueueMetrics, recorder: MetricRecorder) -> None:
         """Register what queues hold, their quotas and their fair shares."""
         for resource, suffix, quota, unit in (
             (GPU, "gpus", "deserved_gpus", 1.0),

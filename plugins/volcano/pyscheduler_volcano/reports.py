@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyscheduler.api import KubeObject
-    from pyscheduler.framework import Recorder
+    from pyscheduler.framework import MetricRecorder
     from pyscheduler.podgroup import GroupObject
     from pyscheduler_batch.contract import Job, QueueSpec, Session
     from pyscheduler_batch.status.metrics import QueueMetrics
@@ -89,7 +89,7 @@ class VolcanoReports(Reports):
         )
         return _QueueWish(status, move)
 
-    def register(self, metrics: QueueMetrics, recorder: Recorder) -> None:
+    def register(self, metrics: QueueMetrics, recorder: MetricRecorder) -> None:
         """Register what queues hold, request and deserve, their weights, and their groups by phase."""
         for resource, suffix in ((CPU, "milli_cpu"), (MEMORY, "memory_bytes")):
             for name, value, text in (

@@ -19,6 +19,7 @@ import msgspec
 from pyscheduler.api import ResourceClaim
 from pyscheduler.framework import APIError, ConflictError, NotFoundError, TransportError
 from pyscheduler.framework.errors import text_of
+from pyscheduler.framework.recorder import scheduler_recorder
 from pyscheduler.plugins.dynamic_resources.binding import ClaimWriteError
 from pyscheduler.plugins.dynamic_resources.choice import PodClaim
 from pyscheduler.plugins.dynamic_resources.claims import FINALIZER
@@ -94,7 +95,7 @@ class ExtendedClaimWriter:
             ) from error
         finally:
             status = "success" if is_made else "failure"
-            self._handle.recorder.count("scheduler_resourceclaim_creates_total", status)
+            scheduler_recorder(self._handle).count("scheduler_resourceclaim_creates_total", status)
         return made
 
     async def _wait_until_seen(self, claim: ResourceClaim) -> None:

@@ -63,6 +63,7 @@ from pyscheduler.framework import (
 )
 from pyscheduler.framework.extended_resources import ExtendedResources
 from pyscheduler.framework.plugin_args import DynamicResourcesArgs
+from pyscheduler.framework.recorder import scheduler_recorder
 from pyscheduler.framework.scoring import default_normalize
 from pyscheduler.plugins.dynamic_resources.allocator import Allocator
 from pyscheduler.plugins.dynamic_resources.binding import ClaimWriter
@@ -526,7 +527,7 @@ class DynamicResources(
 
     def _tell(self, choice: Choice, status: str, seconds: float) -> None:
         """Record how a wait for devices ended."""
-        recorder, profile = self.handle.recorder, self.handle.profile_name
+        recorder, profile = scheduler_recorder(self.handle), self.handle.profile_name
         for each in choice.in_use:
             allocation = each.claim.status.allocation
             for result in allocation.devices.results if allocation is not None else ():

@@ -50,6 +50,7 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.framework.plugin_args import VolumeBindingArgs
+from pyscheduler.framework.recorder import scheduler_recorder
 from pyscheduler.framework.signatures import sign_volumes
 from pyscheduler.plugins.volume_binding.assume_cache import AssumeCache, OutOfSyncError
 from pyscheduler.plugins.volume_binding.binding import Binder, Reservation
@@ -153,10 +154,10 @@ class VolumeBinding(
         try:
             statuses = current.placement.judge(nodes)
         except PySchedulerError as error:
-            self.handle.recorder.count(_STAGE_ERRORS, "predicate")
+            scheduler_recorder(self.handle).count(_STAGE_ERRORS, "predicate")
             return NodeStatuses.failing(np.ones(len(nodes), dtype=np.bool_), Status.from_error(error))
         if current.placement.has_failed:
-            self.handle.recorder.count(_STAGE_ERRORS, "predicate")
+            scheduler_recorder(self.handle).count(_STAGE_ERRORS, "predicate")
         return statuses
 
     # Scoring
@@ -192,7 +193,7 @@ class VolumeBinding(
             current.reserved = self._binder.assume(current.placement.choose(labels), node_name)
             self._reserved[pod.uid] = current.reserved
         except PySchedulerError as error:
-            self.handle.recorder.count(_STAGE_ERRORS, "assume")
+            scheduler_recorder(self.handle).count(_STAGE_ERRORS, "assume")
             return Status.from_error(error)
         return None
 
@@ -244,7 +245,7 @@ class VolumeBinding(
             await self._binder.bind(pod, node_name, reserved)
             self._reserved.pop(pod.uid, None)
         except PySchedulerError as error:
-            self.handle.recorder.count(_STAGE_ERRORS, "bind")
+            scheduler_recorder(self.handle).count(_STAGE_ERRORS, "bind")
             return Status.from_error(error)
         return None
 

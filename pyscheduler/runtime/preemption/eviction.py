@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.api import Pod
+from pyscheduler.framework.recorder import scheduler_recorder
 from pyscheduler.framework.status import Status
 from pyscheduler.runtime.preemption.disruption import delete_with_condition
 
@@ -163,7 +164,7 @@ class Evictions:
             info.pod for info in candidate.victims if not info.pod.is_terminating and info.pod.uid not in self._deleted
         ]
         if not self._in_background:
-            handle.recorder.observe("scheduler_preemption_victims", len(candidate.victims))
+            scheduler_recorder(handle).observe("scheduler_preemption_victims", len(candidate.victims))
             failure = await self._evict_all(victims, candidate.node_name, preemptor)
             if failure is not None:
                 return Status.from_error(failure)
@@ -171,7 +172,7 @@ class Evictions:
             return None
         if not victims:
             return None
-        handle.recorder.observe("scheduler_preemption_victims", len(candidate.victims))
+        scheduler_recorder(handle).observe("scheduler_preemption_victims", len(candidate.victims))
         under_way = _UnderWay()
         work = self._evict_in_background(under_way, victims, candidate.node_name, preemptor)
         task = handle.spawn(work, name=f"{self._plugin} preemption for {preemptor.key}")
@@ -210,8 +211,8 @@ class Evictions:
         self._over(preemptor, under_way, failed=failure is not None)
         result = "success" if released and failure is None else "error"
         seconds = handle.clock.now() - began
-        handle.recorder.count("scheduler_preemption_goroutines_execution_total", result)
-        handle.recorder.observe("scheduler_preemption_goroutines_duration_seconds", seconds, result)
+        scheduler_recorder(handle).count("scheduler_preemption_goroutines_execution_total", result)
+        scheduler_recorder(handle).observe("scheduler_preemption_goroutines_duration_seconds", seconds, result)
         _log.info(
             "Preemption finished plugin=%s preemptor=%s node=%s victims=%d result=%s",
             *(self._plugin, preemptor.key, node_name, len(victims), result),

@@ -14,7 +14,7 @@ from pyscheduler_batch.model.axis import CPU, MEMORY, PODS
 from pyscheduler_batch.status.queues import QueueSums
 
 if TYPE_CHECKING:
-    from pyscheduler.framework import Recorder
+    from pyscheduler.framework import MetricRecorder
     from pyscheduler_batch.model.axis import Amounts
     from pyscheduler_batch.model.queue_spec import QueueSpec
     from pyscheduler_batch.model.session import Session
@@ -51,7 +51,7 @@ class QueueMetrics:
     #: Number of evicted pods by action.
     evicted: Counter[str] = attrs.Factory(Counter)
 
-    def register(self, recorder: Recorder) -> None:
+    def register(self, recorder: MetricRecorder) -> None:
         """Register what every preset has: the pods that its actions evicted."""
         recorder.counter(
             f"{self.preset.replace('-', '_')}_pod_group_evicted_pods_total",
@@ -59,7 +59,7 @@ class QueueMetrics:
             description="Pods that actions evicted",
         )
 
-    def gauge(self, recorder: Recorder, name: str, value: Callable[[str], float], description: str) -> None:
+    def gauge(self, recorder: MetricRecorder, name: str, value: Callable[[str], float], description: str) -> None:
         """Register a gauge by queue."""
 
         def read() -> dict[_Labels, float]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyscheduler.api import KubeObject
-    from pyscheduler.framework import Recorder
+    from pyscheduler.framework import MetricRecorder
     from pyscheduler.podgroup import GroupObject
     from pyscheduler_batch.model.queue_spec import QueueSpec
     from pyscheduler_batch.model.session import Session
@@ -115,7 +115,7 @@ class Reports:
         """Return the first part of the event of an eviction on the group."""
         return pod_note(action)
 
-    def register(self, metrics: QueueMetrics, recorder: Recorder) -> None:
+    def register(self, metrics: QueueMetrics, recorder: MetricRecorder) -> None:
         """Register the metrics of the system's queues."""
 
 
