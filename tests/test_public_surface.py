@@ -151,11 +151,18 @@ def test_a_name_from_another_distribution_is_recorded_there() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", framework._INTERNAL)
-def test_a_name_that_left_the_plugin_api_warns(name: str) -> None:
+@pytest.mark.parametrize(
+    ("package", "name", "module"),
+    [
+        *(("pyscheduler.framework", name, module) for name, module in framework._INTERNAL.items()),
+        ("pyscheduler.framework.plugin_args", "NodeResourcesFitArgs", "pyscheduler.framework.in_tree_args"),
+    ],
+)
+def test_a_name_that_left_the_plugin_api_warns(package: str, name: str, module: str) -> None:
     """It is still there for one version, and the warning names the module that has it."""
-    with pytest.warns(DeprecationWarning, match=f"{name} is removed in 0.4; use {framework._INTERNAL[name]}"):
-        assert getattr(framework, name) is getattr(importlib.import_module(framework._INTERNAL[name]), name)
+    with pytest.warns(DeprecationWarning, match=f"{package}.{name} is removed in 0.4; use {module}"):
+        old = getattr(importlib.import_module(package), name)
+    assert old is getattr(importlib.import_module(module), name)
 
 
 def test_page_of_signatures_is_that_of_the_code() -> None:

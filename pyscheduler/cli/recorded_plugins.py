@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Pod
     from pyscheduler.framework import AffinityTerm, Handle, NodeInfo, QueueingHintFn
-    from pyscheduler.framework.plugin_args import InterPodAffinityArgs
+    from pyscheduler.framework.in_tree_args import InterPodAffinityArgs
     from pyscheduler.runtime.assembly.registry import Registry
 
 __all__ = ["use_recorded_plugins"]

@@ -16,7 +16,7 @@ from kube_objects.names import label_key_errors
 from kube_objects.node_selectors import compile_node_selector
 from pyscheduler.api import NodeSelector, TopologySpreadConstraint
 from pyscheduler.config.problems import Path, Problem, duplicate, forbidden, invalid, required, unsupported
-from pyscheduler.framework.plugin_args import (
+from pyscheduler.framework.in_tree_args import (
     DefaultPreemptionArgs,
     DynamicResourcesArgs,
     InterPodAffinityArgs,

@@ -13,7 +13,7 @@ import attrs
 
 from pyscheduler.config.forms import expanded
 from pyscheduler.config.types import EXTENDER_TIMEOUT_SECONDS, Configuration, PluginConfig, SchedulerProfile
-from pyscheduler.framework.plugin_args import IN_TREE_ARGS, NodeResourcesFitArgs
+from pyscheduler.framework.in_tree_args import IN_TREE_ARGS, NodeResourcesFitArgs
 
 __all__ = ["completed", "with_args"]
 

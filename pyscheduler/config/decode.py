@@ -31,7 +31,8 @@ from pyscheduler.config.args_classes import unsupported_type, wrong_defaults
 from pyscheduler.config.fields import Field, fields_of, is_record
 from pyscheduler.config.problems import Path, Problem, shown, unsupported
 from pyscheduler.config.types import API_VERSION, GROUP, PluginConfig
-from pyscheduler.framework.plugin_args import IN_TREE_ARGS, Duration, Float32, Int32
+from pyscheduler.framework.in_tree_args import IN_TREE_ARGS
+from pyscheduler.framework.plugin_args import Duration, Float32, Int32
 
 __all__ = ["Mistakes", "decode", "decode_args", "decode_what_can_be"]
 

@@ -22,7 +22,7 @@ from pyscheduler.config.types import (
     PluginSet,
     SchedulerProfile,
 )
-from pyscheduler.framework.plugin_args import (
+from pyscheduler.framework.in_tree_args import (
     IN_TREE_ARGS,
     DynamicResourcesArgs,
     UtilizationShapePoint,

@@ -20,7 +20,7 @@ from pyscheduler.api import NodeAffinity
 from pyscheduler.config.fields import Field, fields_of, is_record
 from pyscheduler.config.types import API_VERSION, KIND, Configuration, PluginConfig
 from pyscheduler.config.yaml_text import resolve
-from pyscheduler.framework.plugin_args import IN_TREE_ARGS
+from pyscheduler.framework.in_tree_args import IN_TREE_ARGS
 
 __all__ = ["dump", "encode", "to_data", "to_json"]
 

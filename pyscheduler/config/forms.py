@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from pyscheduler.config.types import KIND
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler.framework.plugin_args import IN_TREE_ARGS
+from pyscheduler.framework.in_tree_args import IN_TREE_ARGS
 
 if TYPE_CHECKING:
     from pyscheduler.config.types import Configuration, PluginConfig, Plugins

@@ -26,7 +26,7 @@ from pyscheduler.config.types import API_VERSION, GROUP, KIND, Configuration
 from pyscheduler.config.validation import problems_of
 from pyscheduler.config.yaml_text import read
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler.framework.plugin_args import IN_TREE_ARGS
+from pyscheduler.framework.in_tree_args import IN_TREE_ARGS
 
 __all__ = ["default_configuration", "load", "loads"]
 

@@ -16,7 +16,7 @@ from pyscheduler.config.problems import Path, Problem, path_text
 from pyscheduler.config.types import Configuration, PluginSet, SchedulerProfile
 from pyscheduler.framework import profile as runtime
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler.framework.plugin_args import IN_TREE_ARGS
+from pyscheduler.framework.in_tree_args import IN_TREE_ARGS
 
 __all__ = ["profiles"]
 

@@ -115,8 +115,8 @@ class Plugins:
 class PluginConfig:
     """The args of one plugin.
 
-    `args` is an object of `framework.plugin_args` for kube-scheduler's own plugins. For other plugins it is the mapping
-    in the file, or None.
+    `args` is an object of `framework.in_tree_args` for kube-scheduler's own plugins. For other plugins it is the
+    mapping in the file, or None.
     """
 
     name: str = ""

@@ -33,7 +33,7 @@ from pyscheduler.framework import (
     QueueingHint,
     Status,
 )
-from pyscheduler.framework.plugin_args import DefaultPreemptionArgs
+from pyscheduler.framework.in_tree_args import DefaultPreemptionArgs
 from pyscheduler.framework.recorder import scheduler_recorder
 from pyscheduler.podgroup import DIALECTS, PodGroups, kinds_of
 from pyscheduler.podgroup.wire import InTreePodGroup

@@ -46,8 +46,8 @@ from pyscheduler.framework import (
     StateKey,
     Status,
 )
+from pyscheduler.framework.in_tree_args import NodeAffinityArgs
 from pyscheduler.framework.node_matching import match_node_selector, match_required_affinity, score_preferred_terms
-from pyscheduler.framework.plugin_args import NodeAffinityArgs
 from pyscheduler.framework.scoring import default_normalize
 from pyscheduler.framework.signatures import sign_node_affinity, sign_node_selector
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler.framework.plugin_args import NodeResourcesFitArgs
+from pyscheduler.framework.in_tree_args import NodeResourcesFitArgs
 from pyscheduler.scheduler.extenders import Extender, Extenders
 from pyscheduler.scheduler.object_texts import ObjectTexts
 

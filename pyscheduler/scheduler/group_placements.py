@@ -22,7 +22,7 @@ from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.group_cycle import GroupOutcome, GroupVerdict
 from pyscheduler.framework.group_placements import GroupAssignments, GroupInfo, GroupPlacement, PlacementTable
-from pyscheduler.framework.plugin_args import NodeResourcesFitArgs
+from pyscheduler.framework.in_tree_args import NodeResourcesFitArgs
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.trial import Trial, TrialKind

@@ -16,8 +16,8 @@ from kube_testserver.schema.unknown_fields import FieldCheck
 from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import KubeObject, Node, Pod, PodCondition, decode, encode
 from pyscheduler.cluster.in_process import InProcessTransport
+from pyscheduler.framework.in_tree_args import NodeResourcesFitArgs
 from pyscheduler.framework.node_info import NodeInfo
-from pyscheduler.framework.plugin_args import NodeResourcesFitArgs
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.testing.argument_checks import check_name, check_type
 from pyscheduler.testing.builders import node_manifest, pod_manifest

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from pyscheduler.config.completed import completed
 from pyscheduler.config.load import loads
-from pyscheduler.framework.plugin_args import NodeResourcesFitArgs
+from pyscheduler.framework.in_tree_args import NodeResourcesFitArgs
 
 
 def test_args_are_in_order_and_only_those_of_enabled_plugins(config_text: Callable[[str], str]) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from pyscheduler.api import NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from pyscheduler.config.decode import Mistakes, decode, decode_args
-from pyscheduler.framework.plugin_args import Duration, Float32, Int32, NodeAffinityArgs, Quantity, wire
+from pyscheduler.framework.in_tree_args import NodeAffinityArgs
+from pyscheduler.framework.plugin_args import Duration, Float32, Int32, Quantity, wire
 
 Queue = NewType("Queue", str)
 

@@ -8,7 +8,7 @@ from pyscheduler.config.defaults import default_plugins, merge_plugins
 from pyscheduler.config.feature_gates import parse
 from pyscheduler.config.load import default_configuration, loads
 from pyscheduler.config.types import PluginEntry, Plugins, PluginSet
-from pyscheduler.framework.plugin_args import DynamicResourcesArgs, UtilizationShapePoint, VolumeBindingArgs
+from pyscheduler.framework.in_tree_args import DynamicResourcesArgs, UtilizationShapePoint, VolumeBindingArgs
 
 
 def plugin_set(text: str) -> PluginSet:

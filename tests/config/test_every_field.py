@@ -15,7 +15,7 @@ from pyscheduler.config.fields import fields_of, is_record
 from pyscheduler.config.load import loads
 from pyscheduler.config.types import API_VERSION, KIND, Configuration
 from pyscheduler.framework import ConfigError
-from pyscheduler.framework.plugin_args import IN_TREE_ARGS
+from pyscheduler.framework.in_tree_args import IN_TREE_ARGS
 
 #: As they are written in a flow mapping.
 VALUES = (

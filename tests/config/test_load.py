@@ -20,7 +20,7 @@ from pyscheduler.config.types import (
     PluginConfig,
 )
 from pyscheduler.framework import ConfigError
-from pyscheduler.framework.plugin_args import (
+from pyscheduler.framework.in_tree_args import (
     DefaultPreemptionArgs,
     InterPodAffinityArgs,
     NodeResourcesBalancedAllocationArgs,

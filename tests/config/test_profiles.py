@@ -12,13 +12,8 @@ import pytest
 from pyscheduler.config.load import default_configuration, loads
 from pyscheduler.config.profiles import profiles
 from pyscheduler.framework import ConfigError, ExtensionPoint
-from pyscheduler.framework.plugin_args import (
-    IN_TREE_ARGS,
-    Duration,
-    NodeResourcesFitArgs,
-    Quantity,
-    ScoringStrategy,
-)
+from pyscheduler.framework.in_tree_args import IN_TREE_ARGS, NodeResourcesFitArgs, ScoringStrategy
+from pyscheduler.framework.plugin_args import Duration, Quantity
 from pyscheduler.framework.profile import EnabledPlugin, PluginSet
 
 if TYPE_CHECKING:

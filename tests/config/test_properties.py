@@ -14,7 +14,7 @@ from pyscheduler.config.profiles import profiles
 from pyscheduler.config.types import API_VERSION, KIND, Configuration, Extender, Plugins, SchedulerProfile
 from pyscheduler.config.yaml_text import read, resolve
 from pyscheduler.framework import ConfigError
-from pyscheduler.framework.plugin_args import IN_TREE_ARGS
+from pyscheduler.framework.in_tree_args import IN_TREE_ARGS
 
 DEFAULT_PLUGINS = ["NodeName", "PrioritySort", "NodeAffinity", "NodeResourcesFit", "DefaultPreemption", "VolumeBinding"]
 

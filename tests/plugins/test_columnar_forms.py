@@ -28,7 +28,7 @@ from pyscheduler.api import (
 )
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import CycleState, NodeInfo, Nodes, Plugin, PodInfo, PreFilterPlugin, PreScorePlugin
-from pyscheduler.framework.plugin_args import (
+from pyscheduler.framework.in_tree_args import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     RequestedToCapacityRatio,

@@ -18,7 +18,7 @@ from pyscheduler.api import (
 )
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import Code, ConfigError, CycleState, PreFilterResult, QueueingHint
-from pyscheduler.framework.plugin_args import NodeAffinityArgs
+from pyscheduler.framework.in_tree_args import NodeAffinityArgs
 from pyscheduler.plugins.node_affinity import NodeAffinity
 from pyscheduler.testing.builders import make_node, make_pod
 

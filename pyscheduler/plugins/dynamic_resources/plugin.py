@@ -62,7 +62,7 @@ from pyscheduler.framework import (
     TransportError,
 )
 from pyscheduler.framework.extended_resources import ExtendedResources
-from pyscheduler.framework.plugin_args import DynamicResourcesArgs
+from pyscheduler.framework.in_tree_args import DynamicResourcesArgs
 from pyscheduler.framework.recorder import scheduler_recorder
 from pyscheduler.framework.scoring import default_normalize
 from pyscheduler.plugins.dynamic_resources.allocator import Allocator

@@ -37,7 +37,7 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.framework.affinity_terms import preferred_terms, required_terms
-from pyscheduler.framework.plugin_args import InterPodAffinityArgs
+from pyscheduler.framework.in_tree_args import InterPodAffinityArgs
 from pyscheduler.framework.signatures import sign_labels
 from pyscheduler.plugins.inter_pod_affinity.filtering import FilterState, count_for_filter
 from pyscheduler.plugins.inter_pod_affinity.hints import Hints

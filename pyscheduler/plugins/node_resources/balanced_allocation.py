@@ -30,7 +30,7 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.framework.extended_resources import ExtendedResources
-from pyscheduler.framework.plugin_args import NodeResourcesBalancedAllocationArgs
+from pyscheduler.framework.in_tree_args import NodeResourcesBalancedAllocationArgs
 from pyscheduler.plugins.node_resources.groups import split
 from pyscheduler.plugins.node_resources.resource_allocation import (
     Allocation,

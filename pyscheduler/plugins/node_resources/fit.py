@@ -48,7 +48,7 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.framework.extended_resources import ExtendedResources, implicit_resource
-from pyscheduler.framework.plugin_args import NodeResourcesFitArgs, ScoringStrategy
+from pyscheduler.framework.in_tree_args import NodeResourcesFitArgs, ScoringStrategy
 from pyscheduler.plugins.node_resources.groups import split
 from pyscheduler.plugins.node_resources.resource_allocation import (
     Scorer,

@@ -42,7 +42,7 @@ from pyscheduler.framework import (
     StateKey,
     Status,
 )
-from pyscheduler.framework.plugin_args import PodTopologySpreadArgs
+from pyscheduler.framework.in_tree_args import PodTopologySpreadArgs
 from pyscheduler.plugins.pod_topology_spread.constraints import (
     HARD,
     SOFT,

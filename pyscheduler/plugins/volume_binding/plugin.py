@@ -49,7 +49,7 @@ from pyscheduler.framework import (
     StateKey,
     Status,
 )
-from pyscheduler.framework.plugin_args import VolumeBindingArgs
+from pyscheduler.framework.in_tree_args import VolumeBindingArgs
 from pyscheduler.framework.recorder import scheduler_recorder
 from pyscheduler.framework.signatures import sign_volumes
 from pyscheduler.plugins.volume_binding.assume_cache import AssumeCache, OutOfSyncError

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import ResourceList
     from pyscheduler.framework import Nodes
-    from pyscheduler.framework.plugin_args import UtilizationShapePoint
+    from pyscheduler.framework.in_tree_args import UtilizationShapePoint
     from pyscheduler.plugins.volume_binding.placement import Placement
 
 __all__ = ["score_use", "shape_of", "storage_use"]

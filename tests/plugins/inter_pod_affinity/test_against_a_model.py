@@ -14,7 +14,7 @@ from pyscheduler.api import Node, Pod
 from pyscheduler.cache.cache import Cache
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import AffinityTerm, CycleState, NodeInfo, PodInfo, Status
-from pyscheduler.framework.plugin_args import InterPodAffinityArgs
+from pyscheduler.framework.in_tree_args import InterPodAffinityArgs
 from pyscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from pyscheduler.testing.builders import make_node
 from tests.plugins.inter_pod_affinity.affine import HOST, ZONE, namespaces_of, pod_of, term

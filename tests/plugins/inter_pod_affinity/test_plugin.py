@@ -11,7 +11,7 @@ import pytest
 from pyscheduler.api import Namespace, Node, Pod
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import Code, CycleState, PodInfo, SignFragment, Status
-from pyscheduler.framework.plugin_args import InterPodAffinityArgs
+from pyscheduler.framework.in_tree_args import InterPodAffinityArgs
 from pyscheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from pyscheduler.testing.builders import make_node
 from tests.plugins.inter_pod_affinity.affine import HOST, ZONE, namespace_of, namespaces_of, pod_of, term, wish

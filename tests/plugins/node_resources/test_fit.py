@@ -9,7 +9,7 @@ import pytest
 from pyscheduler.api import Node, Pod
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import Code, ConfigError, CycleState, QueueingHint
-from pyscheduler.framework.plugin_args import NodeResourcesFitArgs, ScoringStrategy
+from pyscheduler.framework.in_tree_args import NodeResourcesFitArgs, ScoringStrategy
 from pyscheduler.plugins.node_resources.fit import NodeResourcesFit
 from pyscheduler.testing.builders import make_node, make_pod
 

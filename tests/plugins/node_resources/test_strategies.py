@@ -9,7 +9,7 @@ import pytest
 from pyscheduler.api import Pod
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import CycleState
-from pyscheduler.framework.plugin_args import (
+from pyscheduler.framework.in_tree_args import (
     NodeResourcesFitArgs,
     RequestedToCapacityRatio,
     ResourceSpec,

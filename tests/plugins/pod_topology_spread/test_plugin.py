@@ -11,7 +11,7 @@ import pytest
 from pyscheduler.api import Node, ObjectMeta, Pod, Service, ServiceSpec, TopologySpreadConstraint
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import ActionType, ClusterEvent, CycleState, NodeInfo, PodInfo, QueueingHint, Status
-from pyscheduler.framework.plugin_args import PodTopologySpreadArgs
+from pyscheduler.framework.in_tree_args import PodTopologySpreadArgs
 from pyscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from pyscheduler.testing.builders import make_node, make_pod
 from tests.plugins.pod_topology_spread.spreading import ZONE, constraint_of, spread_pod, terminating

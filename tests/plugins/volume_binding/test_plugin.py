@@ -11,7 +11,7 @@ import pytest
 from pyscheduler.api import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework import Code, CycleState, PreBindPreFlightResult, QueueingHint, StateNotFoundError, Status
-from pyscheduler.framework.plugin_args import UtilizationShapePoint, VolumeBindingArgs
+from pyscheduler.framework.in_tree_args import UtilizationShapePoint, VolumeBindingArgs
 from pyscheduler.plugins.volume_binding.hints import after_csi_node_change
 from pyscheduler.plugins.volume_binding.plugin import VolumeBinding
 from pyscheduler.plugins.volume_binding.scoring import score_use, shape_of

@@ -8,7 +8,7 @@ import msgspec
 
 from kube_objects.claims import uses_storage
 from kube_objects.pods import PodStatus
-from pyscheduler.framework.plugin_args import PodTopologySpreadArgs
+from pyscheduler.framework.in_tree_args import PodTopologySpreadArgs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable
