@@ -148,7 +148,6 @@ def test_volcano_job_is_read_with_all_its_fields() -> None:
         annotations={
             "volcano.sh/preemptable": "true",
             "volcano.sh/sla-waiting-time": "1h",
-            "volcano.sh/jdb-min-available": "50%",
         },
         minMember=4,
         queue="research",
@@ -183,7 +182,6 @@ def test_volcano_job_is_read_with_all_its_fields() -> None:
         ),
         policies=ByPolicy((Policy("tp", selector_from_labels({"a": "b"}), ("k",)), Policy("dp", None, ()))),
         sla_waiting_time=3600.0,
-        jdb_min_available="50%",
         topology={"mode": "hard", "highestTierAllowed": 1},
     )
 

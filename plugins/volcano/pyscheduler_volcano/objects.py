@@ -70,8 +70,6 @@ MIN_RESOURCES: Final = "scheduling.volcano.sh/group-min-resources"
 _SLA: Final = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
 _HIERARCHY: Final = "volcano.sh/hierarchy"
 _HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
-_JDB_MIN: Final = "volcano.sh/jdb-min-available"
-_JDB_MAX: Final = "volcano.sh/jdb-max-unavailable"
 _HEAVIEST: Final = 65535
 
 
@@ -185,8 +183,6 @@ def volcano_job(group: GroupObject, fields: GroupFields) -> JobSpec:
             for role, each in mapping_of(spec.min_task_member, "spec.minTaskMember", warnings).items()
         },
         sla_waiting_time=_waiting_time(annotations, warnings),
-        jdb_min_available=annotations.get(_JDB_MIN, ""),
-        jdb_max_unavailable=annotations.get(_JDB_MAX, ""),
         topology=mapping_of(spec.network_topology, "spec.networkTopology", warnings),
         warnings=tuple(warnings),
     )

@@ -91,9 +91,6 @@ class JobSpec:
     reached: Mapping[str, int] = attrs.field(default=NOTHING, hash=False)
     #: Seconds after which the job must be enqueued (Volcano's sla annotation).
     sla_waiting_time: float | None = None
-    #: Volcano's annotations `volcano.sh/jdb-min-available` and `-max-unavailable`: a number or a percentage.
-    jdb_min_available: str = ""
-    jdb_max_unavailable: str = ""
     #: KAI's `topologyConstraint`, Volcano's `networkTopology`, as in the object.
     topology: Mapping[str, object] = attrs.field(factory=dict, hash=False)
     #: Sentences for the user about values that do not count.
