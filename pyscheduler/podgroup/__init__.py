@@ -25,17 +25,14 @@ from pyscheduler.podgroup.membership import GroupState, MemberPlace, created_at
 from pyscheduler.podgroup.model import Group, Origin
 from pyscheduler.podgroup.old_names import old_name
 from pyscheduler.podgroup.room_needed import asks, places_needed
-from pyscheduler.podgroup.sort_keys import QueueOrder, coscheduling_key, gang_key
+from pyscheduler.podgroup.sort_keys import coscheduling_key, gang_key
 from pyscheduler.podgroup.status import (
     CountsStatus,
     DialectStatus,
-    KubeBatchStatus,
     MemberFacts,
     Phase,
     PhaseStatus,
     coscheduling_phase,
-    koordinator_phase,
-    ming_phase,
 )
 from pyscheduler.podgroup.sub_groups import SubGroup, SubGroups, SubGroupTree
 from pyscheduler.podgroup.wire import GroupObject
@@ -58,7 +55,6 @@ __all__ = [
     "GroupState",
     "Key",
     "KeyPlace",
-    "KubeBatchStatus",
     "MatchPolicy",
     "MemberFacts",
     "MemberPlace",
@@ -68,7 +64,6 @@ __all__ = [
     "PhaseStatus",
     "PodGroups",
     "Problem",
-    "QueueOrder",
     "StatusController",
     "SubGroup",
     "SubGroupTree",
@@ -79,8 +74,6 @@ __all__ = [
     "created_at",
     "gang_key",
     "kinds_of",
-    "koordinator_phase",
-    "ming_phase",
     "places_needed",
     "resolve",
     "status_rules",

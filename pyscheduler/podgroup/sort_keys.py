@@ -8,7 +8,6 @@ queue sort the pods again.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyscheduler.podgroup.membership import created_at
@@ -21,14 +20,7 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup.directory import GroupDirectory
     from pyscheduler.podgroup.identity import GroupId
 
-__all__ = ["SUB_PRIORITY_LABEL", "CoschedulingKey", "GangKey", "QueueOrder", "coscheduling_key", "gang_key"]
-
-
-class QueueOrder(StrEnum):
-    """The name of an order."""
-
-    COSCHEDULING = "coscheduling"
-    GANG = "gang"
+__all__ = ["SUB_PRIORITY_LABEL", "CoschedulingKey", "GangKey", "coscheduling_key", "gang_key"]
 
 
 SUB_PRIORITY_LABEL: Final = "koordinator.sh/priority"

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pyscheduler.api import PodCondition
-from pyscheduler.podgroup import CountsStatus, DialectStatus, KubeBatchStatus, MemberFacts, Phase, PhaseStatus
+from pyscheduler.podgroup import CountsStatus, DialectStatus, MemberFacts, Phase, PhaseStatus
 from pyscheduler.podgroup.status import (
     ConditionStatus,
+    KubeBatchStatus,
     is_overdue,
     is_unschedulable,
     occupied_by,

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import attrs
 
-from pyscheduler.podgroup import QueueOrder
+__all__ = ["GangSortArgs", "QueueOrder"]
 
-__all__ = ["GangSortArgs"]
+
+class QueueOrder(StrEnum):
+    """The name of an order."""
+
+    COSCHEDULING = "coscheduling"
+    GANG = "gang"
+
 
 _ORDERS = tuple(str(order) for order in QueueOrder)
 

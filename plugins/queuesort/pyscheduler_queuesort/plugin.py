@@ -14,8 +14,8 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from pyscheduler.framework import QueueSortPlugin
-from pyscheduler.podgroup import DIALECTS, PodGroups, QueueOrder, coscheduling_key, gang_key, kinds_of
-from pyscheduler_queuesort.args import GangSortArgs
+from pyscheduler.podgroup import DIALECTS, PodGroups, coscheduling_key, gang_key, kinds_of
+from pyscheduler_queuesort.args import GangSortArgs, QueueOrder
 
 if TYPE_CHECKING:
     from pyscheduler.framework import Handle, QueuedPodInfo
