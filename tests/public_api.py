@@ -47,7 +47,10 @@ MODULES: Final = {
     distributions.ROOT / "plugins/batch": (
         "pyscheduler_batch.contract",
         "pyscheduler_batch.dialects",
+        "pyscheduler_batch.status.reports",
+        "pyscheduler_batch.system",
     ),
+    distributions.ROOT / "plugins/podgrouper": ("pyscheduler_podgrouper.contract",),
 }
 
 
