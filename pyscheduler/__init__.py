@@ -10,7 +10,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from pyscheduler.moved import forward as _forward
+from pyscheduler.moved import FRAMEWORK_NAMES as _FRAMEWORK_NAMES, forward as _forward
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -159,24 +159,9 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], obje
 
 #: Most names come from `pyscheduler.framework`.
 _MODULES = {**dict.fromkeys(__all__, "pyscheduler.framework"), "Node": "pyscheduler.api", "Pod": "pyscheduler.api"}
-#: Old names, which it still offers for one version.
-_OLD = (
-    "ENTRY_POINT_GROUP",
-    "EnabledPlugin",
-    "GROUP_CYCLE",
-    "GroupCycle",
-    "NO_NODES_AVAILABLE",
-    "NoNodesError",
-    "NullRecorder",
-    "PREEMPTION_INQUIRY",
-    "PluginSet",
-    "PreemptionExtender",
-    "PreemptionInquiry",
-    "ProfileSpec",
-    "Recorder",
-    "hookspec",
+_MODULES |= dict.fromkeys(
+    ("GROUP_CYCLE", "GroupCycle", "PREEMPTION_INQUIRY", "PreemptionInquiry", *_FRAMEWORK_NAMES), "pyscheduler.framework"
 )
-_MODULES |= dict.fromkeys(_OLD, "pyscheduler.framework")
 # Type checkers must not see it: they would accept every name.
 if not TYPE_CHECKING:
     __getattr__ = lazy_names(__name__, _MODULES)

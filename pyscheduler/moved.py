@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
 
-__all__ = ["forward", "moved_names"]
+__all__ = ["FRAMEWORK_NAMES", "forward", "moved_names"]
 
 #: A longer name wins over a shorter one that it begins with.
 _MOVED: Final = {
@@ -44,6 +44,21 @@ _MOVED: Final = {
 }
 #: Packages that keep their names, while their modules have moved.
 _MODULES_MOVED: Final = {"pyscheduler.api": "kube_objects"}
+
+#: What `pyscheduler` and `pyscheduler.framework` offered although only the scheduler itself uses it.
+FRAMEWORK_NAMES: Final = {
+    "ENTRY_POINT_GROUP": "pyscheduler.framework.hooks",
+    "NO_NODES_AVAILABLE": "pyscheduler.framework.diagnosis",
+    "EnabledPlugin": "pyscheduler.framework.profile",
+    "NoNodesError": "pyscheduler.framework.diagnosis",
+    "NullRecorder": "pyscheduler.framework.recorder",
+    "PluginSet": "pyscheduler.framework.profile",
+    "PreemptionExtender": "pyscheduler.framework.preemption",
+    "ProfileSpec": "pyscheduler.framework.profile",
+    "Recorder": "pyscheduler.framework.recorder",
+    "hookspec": "pyscheduler.framework.hooks",
+    "next_generation": "pyscheduler.framework.node_info",
+}
 
 
 def _new_name(name: str) -> str | None:

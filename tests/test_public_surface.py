@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import pyscheduler
-from pyscheduler import framework
+from pyscheduler import framework, moved
 from tests import distributions, processes, public_api, signature_page
 
 HEAVY = {"aiohttp", "click", "kubernetes", "numpy", "opentelemetry", "prometheus_client", "rich", "yaml"}
@@ -154,7 +154,7 @@ def test_a_name_from_another_distribution_is_recorded_there() -> None:
 @pytest.mark.parametrize(
     ("package", "name", "module"),
     [
-        *(("pyscheduler.framework", name, module) for name, module in framework._INTERNAL.items()),
+        *(("pyscheduler.framework", name, module) for name, module in moved.FRAMEWORK_NAMES.items()),
         ("pyscheduler.framework.plugin_args", "NodeResourcesFitArgs", "pyscheduler.framework.in_tree_args"),
     ],
 )

@@ -161,7 +161,7 @@ from pyscheduler.framework.waiting import (
 )
 from pyscheduler.framework.watches import Lister as Lister, PolicyRule as PolicyRule, event_resource as event_resource
 from pyscheduler.framework.what_if import WhatIf as WhatIf
-from pyscheduler.moved import moved_names as _moved_names
+from pyscheduler.moved import FRAMEWORK_NAMES as _FRAMEWORK_NAMES, moved_names as _moved_names
 
 #: Replaced by `CycleState.trial`; for one version.
 _REPLACED = {
@@ -172,21 +172,7 @@ _REPLACED = {
     "WHAT_IF": _trial.WHAT_IF,
 }
 
-#: Names that only the scheduler itself uses, by the modules that have them; for one version.
-_INTERNAL = {
-    "ENTRY_POINT_GROUP": "pyscheduler.framework.hooks",
-    "NO_NODES_AVAILABLE": "pyscheduler.framework.diagnosis",
-    "EnabledPlugin": "pyscheduler.framework.profile",
-    "NoNodesError": "pyscheduler.framework.diagnosis",
-    "NullRecorder": "pyscheduler.framework.recorder",
-    "PluginSet": "pyscheduler.framework.profile",
-    "PreemptionExtender": "pyscheduler.framework.preemption",
-    "ProfileSpec": "pyscheduler.framework.profile",
-    "Recorder": "pyscheduler.framework.recorder",
-    "hookspec": "pyscheduler.framework.hooks",
-    "next_generation": "pyscheduler.framework.node_info",
-}
-_internal = _moved_names(__name__, _INTERNAL)
+_internal = _moved_names(__name__, _FRAMEWORK_NAMES)
 
 
 def _old_name(name: str) -> object:
