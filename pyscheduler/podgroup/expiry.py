@@ -55,11 +55,6 @@ class ExpiringMap(Generic[K, V]):
             self._arm(ends)
         return True
 
-    def get(self, key: K) -> V | None:
-        """Return the value of an entry; None if there is none."""
-        entry = self._entry(key)
-        return None if entry is None else entry[1]
-
     def remove(self, key: K) -> V | None:
         """Remove an entry; return its value, or None if there is none."""
         entry = self._entry(key)
