@@ -43,46 +43,6 @@ def test_public_names_exist_and_are_documented(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("class_name", "method", "parameters"),
-    [
-        pytest.param(class_name, method, parameters.split(), id=f"{class_name}.{method}")
-        for class_name, method, parameters in [
-            ("PreEnqueuePlugin", "pre_enqueue", "pod"),
-            ("QueueSortPlugin", "sort_key", "info"),
-            ("EnqueueExtensions", "events_to_register", ""),
-            ("PreFilterPlugin", "pre_filter", "state pod nodes"),
-            ("FilterPlugin", "filter", "state pod node"),
-            ("FilterPlugin", "filter_nodes", "state pod nodes"),
-            ("PostFilterPlugin", "post_filter", "state pod statuses"),
-            ("PreScorePlugin", "pre_score", "state pod nodes"),
-            ("ScorePlugin", "score", "state pod node"),
-            ("ScorePlugin", "score_nodes", "state pod nodes"),
-            ("ReservePlugin", "reserve", "state pod node_name"),
-            ("ReservePlugin", "unreserve", "state pod node_name"),
-            ("PermitPlugin", "permit", "state pod node_name"),
-            ("PreBindPlugin", "pre_bind_pre_flight", "state pod node_name"),
-            ("PreBindPlugin", "pre_bind", "state pod node_name"),
-            ("BindPlugin", "bind", "state pod node_name"),
-            ("PostBindPlugin", "post_bind", "state pod node_name"),
-            ("SignPlugin", "sign_pod", "pod"),
-            ("CycleState", "read", "key"),
-            ("CycleState", "write", "key value"),
-            ("CycleState", "delete", "key"),
-            ("CycleState", "clone", ""),
-            ("Status", "as_error", ""),
-            ("Status", "with_plugin", "plugin"),
-            ("WaitingPod", "allow", "plugin"),
-            ("WaitingPod", "reject", "plugin reason"),
-        ]
-    ],
-)
-def test_a_method_takes_what_the_contract_says(class_name: str, method: str, parameters: list[str]) -> None:
-    """Plugin authors' overrides and calls fit: names and order of parameters are fixed."""
-    signature = inspect.signature(getattr(getattr(framework, class_name), method))
-    assert [name for name in signature.parameters if name != "self"] == parameters
-
-
-@pytest.mark.parametrize(
     ("label", "value"),
     [
         pytest.param(label, value, id=label)
