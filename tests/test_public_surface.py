@@ -87,7 +87,7 @@ def test_the_package_offers_what_it_lists() -> None:
     assert set(pyscheduler.__all__) <= set(dir(pyscheduler))
 
 
-@pytest.mark.parametrize("folder", [pytest.param(each, id=each.name) for each in public_api.MODULES])
+@pytest.mark.parametrize("folder", public_api.MODULES, ids=distributions.package_of)
 def test_public_names_and_signatures_are_those_recorded(folder: Path) -> None:
     """No public name changes unnoticed; `python -m tests.public_api --write` records a change that is meant."""
     found = list(public_api.lines(folder))
