@@ -30,47 +30,29 @@ if TYPE_CHECKING:
     from pyscheduler.testing.fake_framework import FakeFramework as FakeFramework, ScheduleResult as ScheduleResult
     from pyscheduler.testing.watched_calls import PluginWarning as PluginWarning
 
-__all__ = [
-    "CHECKS",
-    "CheckResult",
-    "Draft",
-    "FakeCluster",
-    "FakeFramework",
-    "Fault",
-    "NodeKeywords",
-    "PluginCheckError",
-    "PluginWarning",
-    "PodKeywords",
-    "ScheduleResult",
-    "Step",
-    "VirtualClock",
-    "check_plugin",
-    "make_node",
-    "make_pod",
-    "node_manifest",
-    "pod_manifest",
-]
-
+#: The module of each name.
 _MODULES = {
     "CHECKS": "pyscheduler.testing.checks.findings",
     "CheckResult": "pyscheduler.testing.checks.check",
     "Draft": "pyscheduler.testing.checks.drawing",
-    "PluginCheckError": "pyscheduler.testing.checks.findings",
-    "Step": "pyscheduler.testing.checks.steps",
-    "check_plugin": "pyscheduler.testing.checks.check",
     "FakeCluster": "pyscheduler.testing.fake_cluster",
     "FakeFramework": "pyscheduler.testing.fake_framework",
     "Fault": "kube_testserver.serving.faults",
     "NodeKeywords": "pyscheduler.testing.builders",
-    "PodKeywords": "pyscheduler.testing.builders",
+    "PluginCheckError": "pyscheduler.testing.checks.findings",
     "PluginWarning": "pyscheduler.testing.watched_calls",
+    "PodKeywords": "pyscheduler.testing.builders",
     "ScheduleResult": "pyscheduler.testing.fake_framework",
+    "Step": "pyscheduler.testing.checks.steps",
     "VirtualClock": "kube_testserver.virtual_time",
+    "check_plugin": "pyscheduler.testing.checks.check",
     "make_node": "pyscheduler.testing.builders",
     "make_pod": "pyscheduler.testing.builders",
     "node_manifest": "pyscheduler.testing.builders",
     "pod_manifest": "pyscheduler.testing.builders",
 }
+
+__all__ = list(_MODULES)
 
 if not TYPE_CHECKING:  # type checkers would accept every name
     __getattr__ = lazy_names(__name__, _MODULES)
