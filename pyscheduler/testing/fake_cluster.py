@@ -26,9 +26,10 @@ from pyscheduler.testing.plugin_errors import is_answer_of_the_server, raise_fai
 from pyscheduler.testing.watched_calls import PluginWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyscheduler.api import ResourceKind
+    from pyscheduler.framework.hooks import PluginRegistry
     from pyscheduler.framework.interfaces import Plugin
     from pyscheduler.testing.builders import NodeKeywords, PodKeywords
 
@@ -155,7 +156,7 @@ class FakeCluster:
 
     # Frameworks
 
-    def framework(
+    def framework(  # noqa: PLR0913 - what a test chooses, all by keyword
         self,
         *,
         enable: Sequence[type[Plugin] | str] = (),
@@ -166,6 +167,7 @@ class FakeCluster:
         feature_gates: str = "",
         seed: int | None = None,
         allow_plugin_errors: bool = False,
+        register: Callable[[PluginRegistry], object] | None = None,
     ) -> FakeFramework:
         """Return a framework with the default plugins and those in `enable`, without those in `disable` (`*` for all).
 
@@ -178,6 +180,8 @@ class FakeCluster:
 
         With `allow_plugin_errors`, a test may let a plugin fail; otherwise the fixture `pyscheduler_cluster` fails the
         test at teardown, with the exception of the plugin. `FakeFramework.plugin_errors` has the failures.
+
+        `register` is a hook `pyscheduler_register`; it is called as the hook of an installed distribution is.
         """
         made = FakeFramework(
             self,
@@ -189,6 +193,7 @@ class FakeCluster:
             feature_gates=feature_gates,
             seed=self.seed if seed is None else seed,
             allow_plugin_errors=allow_plugin_errors,
+            register=register,
         )
         self._frameworks.append(made)
         return made

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import attrs
@@ -21,6 +22,7 @@ from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.errors import APIError
 from pyscheduler.framework.node_statuses import NodeStatuses
 from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
+from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.assembly.plugin_methods import misspelt_methods
 from pyscheduler.runtime.cooperative_yield import run_now
@@ -35,11 +37,12 @@ from pyscheduler.testing.argument_checks import (
 from pyscheduler.testing.watched_calls import RealStepWatch, SlowCalls, signers, watch_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from kube_objects.clock import Clock
     from pyscheduler.api import KubeObject, Node
     from pyscheduler.cluster.real.informer import RealInformer
+    from pyscheduler.framework.hooks import PluginRegistry
     from pyscheduler.framework.interfaces import Plugin, PostFilterResult
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.plugin_failures import PluginFailure
@@ -88,6 +91,27 @@ class ScheduleResult:
         return self.state == "bound"
 
 
+class _Recorder(NullRecorder):
+    """Counts warnings by kind, and keeps what reads gauges and counters, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.warnings: Counter[str] = Counter()
+        self.reads: defaultdict[str, list[Callable[[], Mapping[tuple[tuple[str, str], ...], float]]]] = defaultdict(
+            list
+        )
+
+    def warning(self, kind: str) -> None:
+        self.warnings[kind] += 1
+
+    def gauge(
+        self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]], *, description: str = ""
+    ) -> None:
+        self.reads[name].append(read)
+
+    counter = gauge
+
+
 class FakeFramework:
     """A scheduler with chosen plugins on a `FakeCluster`; `FakeCluster.framework` creates it."""
 
@@ -103,15 +127,21 @@ class FakeFramework:
         feature_gates: str,
         seed: int,
         allow_plugin_errors: bool = False,
+        register: Callable[[PluginRegistry], object] | None = None,
     ) -> None:
         self.cluster = cluster
         self.allow_plugin_errors = allow_plugin_errors
         #: The failures of plugins so far, at most a hundred.
         self.plugin_errors: list[PluginFailure] = []
+        self._recorder = _Recorder()
+        #: How often the scheduler passed over something, by kind, as in the metric `pyscheduler_warnings_total`.
+        self.warnings: Counter[str] = self._recorder.warnings
         check_enable(enable)
         check_feature_gates(feature_gates)
         check_config(config, disable=disable, args=args, weights=weights)
         registry = discover()
+        if register is not None:
+            register(registry)
         names = []
         for plugin in enable:
             if isinstance(plugin, str):
@@ -128,6 +158,7 @@ class FakeFramework:
             cluster.clock,
             random.Random(seed),
             registry=registry,
+            recorder=self._recorder,
             settings=Settings(feature_gates=gates),
         )
         self.scheduler.plugin_failures.listeners.append(self._note_failure)
@@ -176,7 +207,13 @@ class FakeFramework:
 
         Of a histogram, `name` ends in `_count` or `_sum`. Raises `KeyError` if no plugin has the metric.
         """
-        return self.profile.handle.metric_families.value(name, labels)
+        try:
+            return self.profile.handle.metric_families.value(name, labels)
+        except KeyError:
+            if name not in self._recorder.reads:
+                raise
+        found = [pair for read in self._recorder.reads[name] for pair in read().items()]
+        return sum(value for pairs, value in found if labels.items() <= set(pairs))
 
     # Scheduling
 

@@ -558,3 +558,25 @@ async def test_a_pod_whose_plugin_awaits_a_thread_says_so(
     assert result.message.startswith("binding to n1 is under way: a plugin or the API server has not answered yet")
     while not framework.result("p").bound:
         await framework.settle()  # the loop notices the thread's answer
+
+
+class Counted(Plugin):
+    """Has a gauge, and warns once."""
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        handle.recorder.gauge("held", lambda: {(("kind", "a"),): 2.0, (("kind", "b"),): 3.0})
+        handle.recorder.warning("odd")
+
+
+def test_a_hook_need_not_be_installed(cluster: FakeCluster) -> None:
+    """`register` offers plugins as the hook of a distribution does; their gauges and warnings can be read."""
+    framework = cluster.framework(register=lambda registry: registry.add("Counted", Counted), enable=["Counted"])
+    assert (framework.metric("held"), framework.metric("held", kind="b"), framework.metric("held", kind="c")) == (
+        5,
+        3,
+        0,
+    )
+    assert framework.warnings == {"odd": 1}
+    with pytest.raises(KeyError, match="no plugin has a metric lost"):
+        framework.metric("lost")
