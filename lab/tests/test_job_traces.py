@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler_lab.simulation.job_traces import TRACES, Job, NodePool, Shape, read_jobs, read_pool
+from pyscheduler_lab.simulation.job_traces import Job, NodePool, Shape, read_jobs, read_pool
 
 HEAD = "job_id,vc,arrival_s,duration_s,workers,gpu_per_worker,cpu_milli_per_worker,memory_mib_per_worker"
 PACKED = "nodepack_workers,nodepack_gpu_per_worker"
@@ -140,18 +140,3 @@ def test_unreadable_trace_is_reported(tmp_path: Path) -> None:
     (tmp_path / "broken.gz").write_bytes(whole[:-12])
     with pytest.raises(ConfigError, match="cannot be read: "):
         read_jobs(str(tmp_path / "broken.gz"))
-
-
-@pytest.mark.slow
-def test_philly_agrees_with_its_readme() -> None:
-    """Jobs, GPUs and hours of each virtual cluster."""
-    page = (TRACES["philly"].parent / "README.md").read_text(encoding="utf-8")
-    assert "Terms" in page
-    assert TRACES["philly"].name in page
-    for vc in ("vc1", "vc2", "vc3", "vc4"):
-        jobs = read_jobs("philly", vc=vc)
-        hours = sum(job.gpu_count * job.duration for job in jobs) / 3600
-        several = sum(job.gpu_count > 1 for job in jobs)
-        days = max(job.arrival for job in jobs) / 86400
-        assert f"| {vc} | {len(jobs)} | {several} | {days:.1f} | {hours:,.0f} |" in page
-        assert read_jobs("philly", vc=vc, shape="worker")[0].gpus == 1

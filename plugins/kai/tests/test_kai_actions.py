@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from plugins.kai.tests.kai_tables import Log, build_session
 from pyscheduler_kai.allocate import Allocate
 from pyscheduler_kai.evictions import Consolidation, Preempt, Reclaim, StaleGangEviction
 from pyscheduler_kai.preset import KAI
@@ -16,7 +17,6 @@ from pyscheduler_kai.switches import ScenarioGenerator
 from pyscheduler_kai.system import Kai
 from pyscheduler_lab.simulation.batch_cases.kai import run_case
 from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol
-from tests.batch.kai_tables import Log, build_session
 
 FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 ALL = ["allocate", "consolidation", "reclaim", "preempt", "stalegangeviction"]

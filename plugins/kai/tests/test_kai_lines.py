@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from plugins.kai.tests.kai_tables import Log, build_session
 from pyscheduler_kai.cycle import Cycle, cycle_of
 from pyscheduler_kai.gang import ZERO, Gang
 from pyscheduler_kai.job_index import JobIndex, sorted_by_queue
 from pyscheduler_kai.job_queue import JobQueue
-from tests.batch.kai_tables import Log, build_session
 
 FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 

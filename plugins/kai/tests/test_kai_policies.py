@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from plugins.kai.tests.kai_tables import Log, build_session
 from pyscheduler.api import ObjectMeta, Pod
 from pyscheduler_batch.model.axis import GPU
 from pyscheduler_batch.model.session import Session
@@ -14,7 +15,6 @@ from pyscheduler_kai.cycle import Cycle, cycle_of
 from pyscheduler_kai.gang import Gang
 from pyscheduler_kai.orders import Kubeflow, Ray, TaskPriority
 from pyscheduler_kai.proportion import Proportion
-from tests.batch.kai_tables import Log, build_session
 
 FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 

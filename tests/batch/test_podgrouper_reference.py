@@ -10,7 +10,7 @@ import attrs
 from pyscheduler_podgrouper.args import PodGrouperArgs
 from pyscheduler_podgrouper.table import GROUPERS
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "podgrouper.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "podgrouper.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
 
