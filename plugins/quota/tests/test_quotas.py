@@ -10,7 +10,6 @@ import pytest
 from pyscheduler.api import ResourceQuota, decode
 from pyscheduler.testing import make_pod
 from pyscheduler_quota.quotas import PodTraits, Quota, declared_amounts, exceeded, pod_usage
-from tests.malformed import bad_pod
 
 NANO = 10**9
 
@@ -62,7 +61,8 @@ def test_pod_uses_requests_limits_and_one_pod() -> None:
 
 def test_pod_whose_amounts_are_malformed_uses_a_pod() -> None:
     """The API server refuses such pods, so their amounts do not matter."""
-    assert pod_usage(bad_pod("p", {"cpu": "much"})) == {"pods": NANO, "count/pods": NANO}
+    pod = make_pod("p", spec={"containers": [{"name": "c", "resources": {"requests": {"cpu": "much"}}}]})
+    assert pod_usage(pod) == {"pods": NANO, "count/pods": NANO}
 
 
 def test_only_named_and_requested_resources_exceed() -> None:

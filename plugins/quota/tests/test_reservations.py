@@ -9,13 +9,14 @@ import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyscheduler.api import Pod, ResourceQuota, decode
-from pyscheduler.podgroup import DIALECTS, GroupDirectory, GroupId
+from pyscheduler.api import KubeObject, Pod, ResourceQuota, decode
+from pyscheduler.podgroup import DIALECTS, DialectTable, GroupDirectory, GroupId
+from pyscheduler.testing import make_pod
 from pyscheduler_quota.claims import RESERVED, annotation_of, shortfall_text
 from pyscheduler_quota.reservations import Reservations
-from tests.podgroup.builders import make_group, member
 
 NANO = 10**9
+SIGS = DialectTable(DIALECTS).named("sigs")
 
 
 def quota(hard: int, used: int, name: str = "q", **spec: Any) -> ResourceQuota:
@@ -31,9 +32,19 @@ def made(*, trusts: bool = False) -> tuple[GroupDirectory, Reservations]:
     return directory, Reservations(directory, lambda _: True, trusts=trusts)
 
 
+def make_group(
+    name: str, *, created: str = "2026-01-01T00:00:00Z", annotations: dict[str, str] | None = None, **spec: Any
+) -> KubeObject:
+    """Return a group object."""
+    metadata = {"name": name, "namespace": "default", "uid": name, "creationTimestamp": created}
+    body = {"metadata": {**metadata, "annotations": annotations or {}}, "spec": spec}
+    return decode(SIGS.kinds[0].type, msgspec.json.encode(body))
+
+
 def cpus(name: str, group: str, count: int = 1, **keywords: Any) -> Pod:
     """Return a member that requests CPUs."""
-    return member(name, group, requests={"cpu": str(count)}, uid=name, **keywords)
+    labels = {SIGS.keys[0].name: group} if group else {}
+    return make_pod(name, labels=labels, requests={"cpu": str(count)}, uid=name, **keywords)
 
 
 def ended(pod: Pod, phase: str) -> Pod:
@@ -173,7 +184,7 @@ def test_pod_that_takes_what_a_group_reserved_is_refused() -> None:
     directory.object_added(annotated("other", "1", 1))
     assert reservations.refusal_of(cpus("two", "", 2))
     assert reservations.refusal_of(cpus("member", "g", 4)), "beyond its own reservation it takes that of the other"
-    assert reservations.refusal_of(member("besteffort")) == []
+    assert reservations.refusal_of(make_pod("besteffort")) == []
 
 
 def test_annotations_count_only_while_they_are_trusted() -> None:
