@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,9 +12,8 @@ from kube_testserver.serving.faults import Fault
 from plugins.podgrouper.tests.workloads import Json, pod
 from pyscheduler.api import Pod, ResourceKind
 from pyscheduler.podgroup import GroupObject
-from pyscheduler.testing import FakeCluster
+from pyscheduler.testing import FakeCluster, FakeFramework
 from pyscheduler_podgrouper.kinds import PODGROUPS
-from tests.scheduler.measured import Measured
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -32,7 +31,7 @@ class GrouperCluster:
 
     def __init__(self, cluster: FakeCluster) -> None:
         self.cluster = cluster
-        self.scheduler: Measured | None = None
+        self.scheduler: FakeFramework | None = None
 
     async def start(
         self,
@@ -42,7 +41,7 @@ class GrouperCluster:
         batch: bool = False,
         defined: bool = True,
         leads: bool = True,
-    ) -> Measured:
+    ) -> FakeFramework:
         """Start a scheduler.
 
         `batch`: its profile is a batch profile of KAI; `defined`: PodGroups are served; `leads`: it schedules.
@@ -53,7 +52,7 @@ class GrouperCluster:
         if batch:
             config = config.replace("]}}", "], disabled: [{name: DefaultPreemption}]}}")
             config = config.replace("pluginConfig: [", "pluginConfig: [{name: Batch, args: {preset: kai}}, ")
-        self.scheduler = Measured(self.cluster, config=config + "# %s")
+        self.scheduler = self.cluster.framework(config=config)
         if leads:
             await self.scheduler.start()
         else:
@@ -65,7 +64,7 @@ class GrouperCluster:
     async def restart(self, args: str = "{}") -> None:
         """Stop the scheduler and start another one."""
         assert self.scheduler is not None
-        await self.scheduler.stop()
+        await self.scheduler.close()
         await self.start(args)
 
     async def pass_time(self, seconds: float = 0.5) -> None:
@@ -112,9 +111,6 @@ class GrouperCluster:
 
 
 @pytest.fixture
-async def grouper(pyscheduler_cluster: FakeCluster) -> AsyncIterator[GrouperCluster]:
-    """Return a cluster that serves KAI's pod groups; a scheduler that was started is stopped."""
-    made = GrouperCluster(pyscheduler_cluster)
-    yield made
-    if made.scheduler is not None:
-        await made.scheduler.stop()
+def grouper(pyscheduler_cluster: FakeCluster) -> GrouperCluster:
+    """Return a cluster that serves KAI's pod groups."""
+    return GrouperCluster(pyscheduler_cluster)

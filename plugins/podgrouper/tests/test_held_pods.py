@@ -80,7 +80,7 @@ async def test_deleted_pods_do_not_count_as_failing(grouper: GrouperCluster) -> 
     await grouper.pass_time(0.2)
     grouper.cluster.delete_pod("w0", namespace="ml")
     await grouper.pass_time(10.0)
-    assert scheduler.values("podgrouper_failing_pods", by="profile") == {"kai-scheduler": 0.0}
+    assert scheduler.metric("podgrouper_failing_pods") == 0
     assert grouper.warnings() == []
 
 
@@ -91,11 +91,14 @@ async def test_updates_of_unschedulable_members_do_not_bypass_their_backoff(
 ) -> None:
     """Only the update that opens the gate of a pod makes the queue try it at once."""
     scheduler = await grouper.start()
-    grouper.pod("p", annotations={"pod-group-name": "users"}, spec=NOWHERE)
+    uid = grouper.pod("p", annotations={"pod-group-name": "users"}, spec=NOWHERE)["metadata"]["uid"]
     grouper.cluster.add_node("n1")
     await grouper.pass_time(2.0)
-    before = scheduler.values("scheduler_schedule_attempts_total", by="result")
+    waiting = scheduler.scheduler.queue.get(uid)
+    assert waiting is not None
+    before = waiting.attempts
     for number in range(5):
         grouper.patch_pod("p", {"metadata": {change: {"x": str(number)}}})
         await grouper.pass_time(0.1)
-    assert scheduler.values("scheduler_schedule_attempts_total", by="result") == before
+    assert scheduler.scheduler.queue.get(uid) is waiting
+    assert 0 < waiting.attempts == before

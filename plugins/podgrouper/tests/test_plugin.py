@@ -56,7 +56,7 @@ async def test_the_pods_of_a_workload_become_members_of_one_group(grouper: Group
     await grouper.pass_time()
     assert grouper.membership("m") == (group.name, "master")
     assert grouper.groups()[group.name].resource_version == group.resource_version
-    assert scheduler.values("podgrouper_writes_total", by="kind") == {"PodGroup": 1.0, "Pod": 3.0}
+    assert [scheduler.metric("podgrouper_writes_total", kind=kind) for kind in ("PodGroup", "Pod")] == [1, 3]
     assert grouper.warnings() == []
 
 
@@ -69,9 +69,9 @@ async def test_a_pod_waits_for_its_owner(grouper: GrouperCluster) -> None:
     grouper.pod("w0", job, labels=worker(0))
     await grouper.pass_time(0.5)
     assert "failed to find PyTorchJob" in grouper.warnings()[0]
-    assert scheduler.values("podgrouper_failing_pods", by="profile") == {"kai-scheduler": 1.0}
+    assert scheduler.metric("podgrouper_failing_pods") == 1
     await grouper.pass_time(6.0)
-    assert scheduler.values("podgrouper_failures_total", by="profile") == {"kai-scheduler": 3.0}
+    assert scheduler.metric("podgrouper_failures_total") == 3
     again = grouper.add(pytorch())
     await grouper.pass_time(4.0)
     # An owner of another uid is not the owner.
@@ -79,7 +79,7 @@ async def test_a_pod_waits_for_its_owner(grouper: GrouperCluster) -> None:
     grouper.patch_pod("w0", {"metadata": {"ownerReferences": [reference(again)]}})
     await grouper.pass_time()
     assert grouper.membership("w0") == (f"pg-train-{again['metadata']['uid']}", "worker")
-    assert scheduler.values("podgrouper_failing_pods", by="profile") == {"kai-scheduler": 0.0}
+    assert scheduler.metric("podgrouper_failing_pods") == 0
 
 
 async def test_an_owner_is_read_if_its_watch_is_behind(grouper: GrouperCluster) -> None:
@@ -351,7 +351,7 @@ async def test_only_the_leader_writes(grouper: GrouperCluster) -> None:
     """Nothing is written before this scheduler leads; a scheduler that leads again groups what came meanwhile."""
     grouper.serve(PODGROUPS)
     scheduler = await grouper.start(leads=False)
-    plugin = scheduler.scheduler.profiles["kai-scheduler"].plugins["PodGrouper"]
+    plugin = scheduler.plugin("PodGrouper")
     assert isinstance(plugin, PodGrouper)
     for name, leads in (("a", False), ("b", True), ("c", False), ("d", True)):
         running = asyncio.create_task(plugin.run()) if leads else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
 from collections.abc import Sequence
 from typing import Final
 
@@ -13,14 +11,11 @@ import pytest
 from plugins.podgrouper.tests.conftest import CONFIG
 from plugins.podgrouper.tests.workloads import item, pod
 from pyscheduler.api import Pod
-from pyscheduler.config.load import loads
 from pyscheduler.framework import ConfigError, PluginError
+from pyscheduler.framework.hooks import PluginRegistry
 from pyscheduler.podgroup import GroupObject
-from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.assembly.registry import Registry
-from pyscheduler.scheduler.assembly import build
-from pyscheduler.scheduler.scheduler import Scheduler
-from pyscheduler.testing import FakeCluster
+from pyscheduler.testing import FakeCluster, FakeFramework
 from pyscheduler_podgrouper.contract import Grouper, GroupPlan, Lookup, Owner
 from pyscheduler_podgrouper.generic import generic
 from pyscheduler_podgrouper.kinds import PODGROUPS, kinds_of_row
@@ -42,13 +37,14 @@ CLASH: Final = Grouper(group="batch", kind="Job", plural="jobs", versions=("v1",
 NONE: Final = "no row"
 
 
-def make(cluster: FakeCluster, *names: str) -> Scheduler:
+def make(cluster: FakeCluster, *names: str) -> FakeFramework:
     """Return a scheduler whose registry has these rows of this module."""
-    registry: Registry = discover()
-    for name in names:
-        registry.add_grouper(name, f"{__name__}:{name}")
-    config = loads(CONFIG % ("{name: PodGrouper}", "{}"), source="test")
-    return build(config, cluster.transport(), cluster.clock, random.Random(1), registry=registry)
+
+    def offer(registry: PluginRegistry) -> None:
+        for name in names:
+            registry.add_grouper(name, f"{__name__}:{name}")
+
+    return cluster.framework(config=CONFIG % ("{name: PodGrouper}", "{}"), register=offer)
 
 
 async def test_a_kind_of_a_third_party_is_grouped_by_its_rule(pyscheduler_cluster: FakeCluster) -> None:
@@ -56,11 +52,7 @@ async def test_a_kind_of_a_third_party_is_grouped_by_its_rule(pyscheduler_cluste
     cluster = pyscheduler_cluster
     for kind in (PODGROUPS, *kinds_of_row(ROW), *kinds_of_row(BROKEN)):
         cluster.serve(kind)
-    scheduler = make(cluster, "ROW", "BROKEN")
-    starting = asyncio.create_task(scheduler.start())
-    await cluster.clock.advance(0)
-    await starting
-    running = asyncio.create_task(scheduler.run())
+    await make(cluster, "ROW", "BROKEN").start()
     for name, kind in (("duo", "Duo"), ("solo", "Solo")):
         owner = cluster.server.add(item("acme.example/v1", kind, name))[0]
         spec = {"containers": [{"name": "c", "image": "i"}]}
@@ -71,8 +63,6 @@ async def test_a_kind_of_a_third_party_is_grouped_by_its_rule(pyscheduler_cluste
     assert (group.name.startswith("pg-duo-"), group.spec.min_member) == (True, 2)
     (event,) = cluster.events("PodGrouperWarning")
     assert event["note"] == "the rule failed: ZeroDivisionError: no parts"
-    await scheduler.stop()
-    await running
 
 
 @pytest.mark.parametrize(
