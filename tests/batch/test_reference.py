@@ -13,10 +13,11 @@ from pyscheduler.framework import ConfigError
 from pyscheduler_batch.batch_args import BatchArgs, PolicyEntry
 from pyscheduler_batch.configured import make_actions, make_tiers
 from pyscheduler_batch.queue_problems import _TEXTS
-from pyscheduler_batch.settings.configuration import _PARTS, _SETTINGS
+from pyscheduler_batch.settings.configuration import _PARTS, _SETTINGS, batch_args
 from pyscheduler_batch.systems import presets
 from pyscheduler_batch.usage.settings import KEYS, PARAMETERS
 from pyscheduler_lab.simulation.batch_cases.preset_import import system_of
+from pyscheduler_volcano.preset import VOLCANO
 from tests.batch.reference_tables import ARGUMENTS, PAGE, TABLES, known_arguments, missing_names, written
 
 ROOT = Path(__file__).parents[2]
@@ -108,6 +109,26 @@ def test_missing_names_are_refused(name: str) -> None:
     for policy in policies:
         with pytest.raises(ConfigError, match=f'policy "{policy}"'):
             make_tiers(BatchArgs(preset=name, actions=(), tiers=((PolicyEntry(name=policy),),)), system_of(name))
+
+
+def test_each_name_of_volcano_that_does_not_exist_here_is_refused_by_name() -> None:
+    """All of them at once, and the page about moving lists each of them."""
+    actions = [name for name in VOLCANO.known_actions if name in VOLCANO.missing]
+    policies = [name for name in VOLCANO.known_policies if name in VOLCANO.missing]
+    assert {*actions, *policies} == VOLCANO.missing
+    args = batch_args({"preset": "volcano", "actions": actions, "tiers": [policies]})
+    problems = []
+    for make in (make_actions, make_tiers):
+        with pytest.raises(ConfigError) as raised:
+            make(args, system_of(args.preset))
+        problems += raised.value.problems
+    end = 'of the preset "volcano" is not available; remove it'
+    assert problems == [
+        *(f'action "{name}" {end}' for name in actions),
+        *(f'policy "{name}" {end}' for name in policies),
+    ]
+    page = (ROOT / "docs/how-to/move-from-volcano.md").read_text(encoding="utf-8")
+    assert [name for name in VOLCANO.missing if not re.search(rf"\b{name}\b", page)] == []
 
 
 @pytest.mark.slow

@@ -8,14 +8,11 @@ import pytest
 
 from kube_testserver.serving.faults import Fault
 from pyscheduler.api import Pod, ResourceKind
-from pyscheduler.testing import FakeCluster
 from pyscheduler_batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
-from tests.scheduler.measured import Measured
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pyscheduler.testing import FakeCluster, FakeFramework
 
-    from pyscheduler.runtime.assembly.registry import Registry
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -37,6 +34,11 @@ KEYS = {
 UNLIMITED = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 
 
+def gpus(quota: Any, limit: Any = -1, weight: Any = 1) -> dict[str, Any]:
+    """Return the resources of a queue of KAI that bound GPUs only."""
+    return {"cpu": UNLIMITED, "memory": UNLIMITED, "gpu": {"quota": quota, "limit": limit, "overQuotaWeight": weight}}
+
+
 class BatchCluster:
     """The queues, groups and pods of one system, and their statuses."""
 
@@ -45,9 +47,10 @@ class BatchCluster:
         self.preset = preset
         self.group_kind: ResourceKind = next(row for row in JOB_DIALECTS if row.name == preset).groups.kinds[0]
         self.queue_kind: ResourceKind = next(row for row in QUEUE_DIALECTS if row.name == preset).kinds[0]
+        cluster.watch_plugins = False  # a pass of many jobs may take 100 ms on a busy machine
         cluster.serve(self.group_kind)
         cluster.serve(self.queue_kind)
-        self.scheduler: Measured | None = None
+        self.scheduler: FakeFramework | None = None
 
     async def start(
         self,
@@ -56,23 +59,27 @@ class BatchCluster:
         profiles: tuple[str, ...] = ("batch",),
         before: str = "",
         plugins: str = "",
-        offer: Callable[[Registry], object] = lambda _: None,
-    ) -> Measured:
+        **keywords: Any,
+    ) -> FakeFramework:
         """Start a scheduler with batch profiles; `args` are further args of `Batch`, `before` is another profile.
 
-        `plugins` are further plugins, such as `, {name: Mine}`. `offer` adds plugins, policies and actions of other
-        distributions.
+        `plugins` are further plugins, such as `, {name: Mine}`; `keywords` are those of `FakeCluster.framework`.
         """
         given = f"{{preset: {self.preset}, {args}}}"
         config = CONFIG + before + "".join(PROFILE % (name, given) for name in profiles)
         config = config.replace("{name: Batch}]", f"{{name: Batch}}{plugins}]")
-        self.scheduler = Measured(self.cluster, config=config.replace("%", "%%") + "# %s", offer=offer)
+        self.scheduler = self.cluster.framework(config=config, **keywords)
         await self.scheduler.start()
         return self.scheduler
 
     async def pass_time(self, seconds: float = 3.0) -> None:
         """Let the scheduler work."""
         await self.cluster.clock.advance(seconds)
+
+    def values(self, metric: str, *queues: str) -> dict[str, float]:
+        """Return a metric of queues, by their names."""
+        assert self.scheduler is not None
+        return {name: self.scheduler.metric(metric, queue_name=name) for name in queues}
 
     def nodes(self, count: int, labels: dict[str, str] | None = None, **allocatable: str) -> None:
         """Add nodes."""

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pyscheduler.api import Node, PriorityClass
-from pyscheduler.framework import ConfigError
-from pyscheduler_batch.configured import make_actions, make_tiers
 from pyscheduler_batch.sessions.assembly import sessions_of
-from pyscheduler_batch.settings.configuration import batch_args
 from pyscheduler_kai.cycle import cycle_of
-from pyscheduler_lab.simulation.batch_cases.preset_import import system_of
-from pyscheduler_volcano.preset import VOLCANO
 
 POOL = "kai.scheduler/node-pool"
 LIMITED = {"quota": 0, "limit": -1, "overQuotaWeight": 1}
@@ -51,7 +44,7 @@ async def test_a_profile_uses_the_nodes_of_its_pool(kai: Any, args: str, node: s
     for name, labels in (("in-a", {POOL: "a"}), ("no-pool", {}), ("acme-b", {"acme/pool": "b", POOL: "x"})):
         kai.cluster.add_node(name, allocatable={"cpu": "1", "memory": "8Gi", "pods": "9"}, labels=labels)
     kai.labelled_queue("q", pool)
-    scheduler = await kai.start(args)
+    await kai.start(args)
     kai.cluster.add_pod(
         "first", requests={"cpu": "1"}, scheduler_name="batch", labels={"kai.scheduler/queue": "q", **pool}
     )
@@ -60,7 +53,6 @@ async def test_a_profile_uses_the_nodes_of_its_pool(kai: Any, args: str, node: s
     )
     await kai.pass_time()
     assert sorted(str(kai.cluster.pod(name).node_name or "") for name in ("first", "second")) == ["", node]
-    await scheduler.stop()
 
 
 async def test_jobs_and_queues_of_other_pools_are_ignored_without_a_word(kai: Any) -> None:
@@ -82,7 +74,6 @@ async def test_jobs_and_queues_of_other_pools_are_ignored_without_a_word(kai: An
     kai.cluster.patch(kai.group_kind.type, "theirs", {"metadata": {"labels": {POOL: "a"}}, "spec": {"queue": "mine"}})
     await kai.pass_time()
     assert kai.nodes_of("theirs") == ["n0"], "a group that moves into the pool is scheduled"
-    await scheduler.stop()
 
 
 # --- nodes that are not ready
@@ -121,7 +112,6 @@ async def test_nodes_that_are_not_ready_are_neither_divided_nor_used(kai: Any, k
     unready(kai, "n0", "Ready", "True")
     await kai.pass_time()
     assert kai.nodes_of("one").count("n0") == 2
-    await scheduler.stop()
 
 
 async def test_a_cordoned_node_is_not_divided(kai: Any) -> None:
@@ -135,7 +125,6 @@ async def test_a_cordoned_node_is_not_divided(kai: Any) -> None:
     pool = cycle_of(found.session).proportion.pool
     found.session.ledger.put_back()
     assert pool[0] == 4000
-    await scheduler.stop()
 
 
 # --- queues and groups
@@ -153,7 +142,6 @@ async def test_queue_label_names_the_queue_of_a_pod_without_a_group(kai: Any) ->
     assert waiting(scheduler) == {
         "default/old": "QueueDoesNotExist: the pod is in no pod group and names no queue; set its label acme/team"
     }
-    await scheduler.stop()
 
 
 @pytest.mark.parametrize("preset", ["volcano", "kube_batch", "kai"])
@@ -172,7 +160,6 @@ async def test_default_queue_takes_jobs_that_name_none(preset: str, request: pyt
     assert batch.nodes_of("unnamed") == ["n0"]
     assert batch.cluster.pod("alone").node_name == "n0"
     assert list(waiting(scheduler)) == ["default/named"]
-    await scheduler.stop()
 
 
 @pytest.mark.parametrize("preset", ["volcano", "kube_batch"])
@@ -181,7 +168,7 @@ async def test_require_group_refuses_pods_until_they_have_a_group(preset: str, r
     batch = request.getfixturevalue(preset)
     batch.nodes(1, cpu="4")
     batch.queue("default")
-    scheduler = await batch.start("requireGroup: true")
+    await batch.start("requireGroup: true")
     batch.cluster.add_pod("alone-0", requests={"cpu": "1"}, scheduler_name="batch")
     await batch.pass_time()
     text = "PodGroupRequired: the pod is in no pod group; create one and name it on the pod"
@@ -195,7 +182,6 @@ async def test_require_group_refuses_pods_until_they_have_a_group(preset: str, r
     )
     await batch.pass_time()
     assert batch.nodes_of("alone") == ["n0"]
-    await scheduler.stop()
 
 
 # --- minimum
@@ -214,7 +200,6 @@ async def test_explicit_min_member_0_is_no_gang(kai: Any) -> None:
     job = next(job for job in session.tables.jobs.values() if job.key == "default/none")
     assert job.min_member == 0
     assert job.stale_since is None
-    await scheduler.stop()
 
 
 # --- pressure of nodes (kube-batch)
@@ -250,7 +235,7 @@ async def test_pressure_keeps_pods_away_if_kube_batch_is_told_so(
             kube_batch.cluster.patch(Node, "n0", {"status": {"conditions": conditions}}, status=True)
             await kube_batch.pass_time()
             assert kube_batch.nodes_of("one") == ["n0"]
-        await scheduler.stop()
+        await scheduler.close()
         kube_batch.cluster.delete_pod("one-0")
         kube_batch.cluster.delete(kube_batch.group_kind.type, "one")
 
@@ -273,7 +258,7 @@ async def test_nobody_is_evicted_on_a_node_under_pressure(kube_batch: Any, *, is
         "tiers: [{plugins: [{name: priority}, {name: gang, enablePreemptable: false}]}, "
         "{plugins: [{name: predicates, arguments: {predicate.DiskPressureEnable: true}}, {name: proportion}]}]"
     )
-    scheduler = await kube_batch.start(f"actions: 'allocate, preempt', {tiers}")
+    await kube_batch.start(f"actions: 'allocate, preempt', {tiers}")
     kube_batch.job("low", "default", 1)
     await kube_batch.pass_time()
     kube_batch.go("Running", "low-0")
@@ -284,24 +269,3 @@ async def test_nobody_is_evicted_on_a_node_under_pressure(kube_batch: Any, *, is
     kube_batch.pods("one", 1, priority=100)
     await kube_batch.pass_time()
     assert kube_batch.cluster.pod("low-0").is_terminating != is_pressed
-    await scheduler.stop()
-
-
-def test_each_name_of_volcano_that_does_not_exist_here_is_refused_by_name() -> None:
-    """All of them at once, and the page about moving lists each of them."""
-    actions = [name for name in VOLCANO.known_actions if name in VOLCANO.missing]
-    policies = [name for name in VOLCANO.known_policies if name in VOLCANO.missing]
-    assert {*actions, *policies} == VOLCANO.missing
-    args = batch_args({"preset": "volcano", "actions": actions, "tiers": [policies]})
-    problems = []
-    for make in (make_actions, make_tiers):
-        with pytest.raises(ConfigError) as raised:
-            make(args, system_of(args.preset))
-        problems += raised.value.problems
-    end = 'of the preset "volcano" is not available; remove it'
-    assert problems == [
-        *(f'action "{name}" {end}' for name in actions),
-        *(f'policy "{name}" {end}' for name in policies),
-    ]
-    page = (Path(__file__).parents[3] / "docs/how-to/move-from-volcano.md").read_text()
-    assert [name for name in VOLCANO.missing if not re.search(rf"\b{name}\b", page)] == []

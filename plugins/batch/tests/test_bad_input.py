@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pytest
 
-from plugins.batch.tests.conftest import PROFILE, BatchCluster
+from plugins.batch.tests.conftest import PROFILE, BatchCluster, gpus
 from pyscheduler.framework import ConfigError
 from pyscheduler_batch.contract import (
     Action,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 #: Warnings that mean a bug of ours.
 BUGS = {"session_failed", "schedule_one_failed", "plugin_error", "batch_status_not_written"}
-FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 PRESETS = ["kai", "volcano", "kube_batch"]
 
 
@@ -59,11 +58,6 @@ def message(batch: BatchCluster, name: str) -> str:
 def terminating(batch: BatchCluster) -> list[str]:
     """Return the names of the pods that were evicted."""
     return sorted(pod.name for pod in batch.cluster.pods() if pod.is_terminating)
-
-
-def gpus(quota: Any, limit: Any = -1, weight: Any = 1) -> dict[str, Any]:
-    """Return resources of a queue of KAI that bound GPUs only."""
-    return {"cpu": FREE, "memory": FREE, "gpu": {"quota": quota, "limit": limit, "overQuotaWeight": weight}}
 
 
 # --- amounts of queues
@@ -95,11 +89,10 @@ async def test_negative_and_absurd_quotas_of_kai(kai: BatchCluster, resources: A
         await kai.pass_time(30)
     assert kai.nodes_of("one") == ["n0", "n0"]
     assert kai.nodes_of("two") == ["n0"] or "default/two" in waiting(scheduler)
-    assert not BUGS & scheduler.warnings().keys()
+    assert not BUGS & scheduler.warnings.keys()
     lines = [record.getMessage() for record in caplog.records if "Queue bad: spec.resources" in record.getMessage()]
     assert lines
     assert len(lines) == len(set(lines)), "a warning was logged twice"
-    await scheduler.stop()
 
 
 @pytest.mark.sampled(7)
@@ -132,8 +125,7 @@ async def test_negative_and_absurd_quotas_of_volcano(volcano: BatchCluster, spec
     waits = waiting(scheduler)
     assert bound[0] == ["n0"] or "default/one" in waits
     assert bound[1] == ["n0"] or "default/two" in waits
-    assert not BUGS & scheduler.warnings().keys()
-    await scheduler.stop()
+    assert not BUGS & scheduler.warnings.keys()
 
 
 @pytest.mark.sampled(2)
@@ -149,8 +141,7 @@ async def test_weights_of_0(batch: BatchCluster) -> None:
         batch.job(f"job-{name}", name, 1, requests={"cpu": "1", "nvidia.com/gpu": "1"})
     await batch.pass_time(30)
     assert batch.nodes_of("job-a") == batch.nodes_of("job-b") == ["n0"]
-    assert not BUGS & scheduler.warnings().keys()
-    await scheduler.stop()
+    assert not BUGS & scheduler.warnings.keys()
 
 
 async def test_quotas_beyond_the_cluster(kai: BatchCluster) -> None:
@@ -168,7 +159,6 @@ async def test_quotas_beyond_the_cluster(kai: BatchCluster) -> None:
     assert not terminating(kai)
     assert len(waiting(scheduler)) == 4
     assert all(text.startswith("PodSchedulingErrors") for text in waiting(scheduler).values())
-    await scheduler.stop()
 
 
 # --- queues that change under running jobs
@@ -199,7 +189,6 @@ async def test_renamed_and_deleted_queues_under_running_jobs(batch: BatchCluster
     batch.queue("a")
     await batch.pass_time()
     assert batch.nodes_of("one") == ["n0", "n0"]
-    await scheduler.stop()
 
 
 @pytest.mark.sampled(2)
@@ -222,7 +211,6 @@ async def test_a_pod_group_that_changes_its_queue_while_it_runs(batch: BatchClus
     cpu = tables.axis.index["cpu"]
     assert [tables.queues.allocated[tables.queues.index[name], cpu] for name in ("a", "b")] == [0.0, 2000.0]
     assert not terminating(batch)
-    await scheduler.stop()
 
 
 @pytest.mark.sampled(2)
@@ -232,7 +220,7 @@ async def test_two_dialects_with_one_name(batch: BatchCluster, request: pytest.F
     other = BatchCluster(batch.cluster, "volcano" if batch.preset == "kai" else "kai")
     batch.nodes(1, cpu="8")
     batch.queue("both")
-    scheduler = await batch.start(before=PROFILE % ("other", f"{{preset: {other.preset}}}"))
+    await batch.start(before=PROFILE % ("other", f"{{preset: {other.preset}}}"))
     batch.job("early", "both", 1)
     await batch.pass_time()
     assert batch.nodes_of("early") == ["n0"]
@@ -252,7 +240,6 @@ async def test_two_dialects_with_one_name(batch: BatchCluster, request: pytest.F
     await batch.pass_time()
     assert batch.nodes_of("one") == ["n0"]
     assert message(batch, "two-0").startswith("QueueDoesNotExist")
-    await scheduler.stop()
 
 
 # --- groups
@@ -274,8 +261,7 @@ async def test_min_member_above_the_number_of_pods(batch: BatchCluster) -> None:
     assert batch.nodes_of("large") == ["", ""]
     assert "2000000000" in waiting(scheduler)["default/large"]
     assert any("2000000000" in note for _, _, note in batch.events("large"))
-    assert not BUGS & scheduler.warnings().keys()
-    await scheduler.stop()
+    assert not BUGS & scheduler.warnings.keys()
 
 
 # --- policies and actions of others
@@ -372,7 +358,9 @@ async def test_a_policy_that_raises(batch: BatchCluster) -> None:
     Raising.is_on = True
     batch.nodes(1, cpu="8")
     batch.queue("default")
-    scheduler = await batch.start(TIERS[batch.preset] % "raising", before="- schedulerName: plain\n", offer=offers)
+    scheduler = await batch.start(
+        TIERS[batch.preset] % "raising", before="- schedulerName: plain\n", register=offers, allow_plugin_errors=True
+    )
     batch.job("one", "default", 1)
     batch.cluster.add_pod("ordinary", requests={"cpu": "1"}, scheduler_name="pyscheduler")
     await batch.pass_time(60)
@@ -385,11 +373,10 @@ async def test_a_policy_that_raises(batch: BatchCluster) -> None:
     )
     assert [note for _, _, note in batch.events("one-0")] == [text]
     assert {plugin for plugin, _ in scheduler.scheduler.plugin_failures.counts} == {"Batch"}
-    assert 1 < scheduler.warnings()["session_failed"] < 20
+    assert 1 < scheduler.warnings["session_failed"] < 20
     Raising.is_on = False
     await batch.pass_time(30)
     assert batch.nodes_of("one") == ["n0"]
-    await scheduler.stop()
 
 
 @pytest.mark.sampled(45)
@@ -427,7 +414,7 @@ async def test_a_policy_that_returns_an_array_of_the_wrong_shape(batch: BatchClu
     actions = "allocate, reclaim, preempt" if batch.preset == "kai" else "enqueue, allocate, preempt, reclaim"
     actions = actions.removeprefix("enqueue, ") if batch.preset == "kube-batch" else actions
     args = f'{TIERS[batch.preset] % "shapes"}, actions: "{actions}"'
-    scheduler = await batch.start(args, offer=offers)
+    scheduler = await batch.start(args, register=offers, allow_plugin_errors=True)
     batch.group("low", "a", 1)
     batch.pods("low", 8)
     await batch.pass_time()
@@ -442,9 +429,8 @@ async def test_a_policy_that_returns_an_array_of_the_wrong_shape(batch: BatchClu
     batch.job("high", "a" if role == "preemptable" else "b", 1)
     await batch.pass_time(60)
     assert f'policy "shapes": {role} returned' in message(batch, "high-0")
-    assert scheduler.warnings()["session_failed"] > 1
+    assert scheduler.warnings["session_failed"] > 1
     assert not terminating(batch)
-    await scheduler.stop()
 
 
 @pytest.mark.slow
@@ -456,7 +442,7 @@ async def test_an_action_that_never_ends(batch: BatchCluster, takes_turns: bool)
     batch.nodes(1, cpu="2")
     batch.queue("default")
     first = "enqueue, allocate" if batch.preset == "volcano" else "allocate"
-    scheduler = await batch.start(f'actions: "{first}, endless"', offer=offers)
+    scheduler = await batch.start(f'actions: "{first}, endless"', register=offers)
     batch.job("one", "default", 1)
     await batch.pass_time(60)
     assert batch.nodes_of("one") == ["n0"]
@@ -466,11 +452,9 @@ async def test_an_action_that_never_ends(batch: BatchCluster, takes_turns: bool)
     assert batch.cluster.pod("ordinary").node_name == "n0"
     assert batch.nodes_of("two") == ["", ""]
     assert "default/two" in waiting(scheduler)
-    assert scheduler.warnings()["session_stuck"] >= 1
+    assert scheduler.warnings["session_stuck"] >= 1
     assert sessions_of(scheduler.scheduler)[0].passes < 60
-    stopping = asyncio.create_task(scheduler.stop())
-    await batch.pass_time(60)
-    await stopping
+    await scheduler.close()
 
 
 @pytest.mark.slow
@@ -482,7 +466,7 @@ async def test_a_policy_that_makes_everybody_preemptable(batch: BatchCluster) ->
         batch.queue(name)
     first = "enqueue, allocate" if batch.preset == "volcano" else "allocate"
     args = f'{TIERS[batch.preset] % "everybody"}, actions: "{first}, preempt, reclaim"'
-    scheduler = await batch.start(args, offer=offers)
+    await batch.start(args, register=offers, allow_plugin_errors=True)
     batch.group("critical", "a", 1)
     batch.pods("critical", 1, spec={"priorityClassName": "system-cluster-critical"})
     batch.group("safe", "a", 1)
@@ -513,7 +497,6 @@ async def test_a_policy_that_makes_everybody_preemptable(batch: BatchCluster) ->
     count = len(evicted)
     await batch.pass_time(3600)
     assert len({*evicted, *terminating(batch)}) == count, "evictions go on"
-    await scheduler.stop()
 
 
 # --- at the start
@@ -534,14 +517,13 @@ async def test_unknown_arguments_are_warnings(batch: BatchCluster, caplog: Any) 
     batch.queue("default")
     with caplog.at_level(logging.WARNING):
         policies = "[{name: proportion, arguments: {kVlue: 3}}, predicates]"
-        scheduler = await batch.start(f"requireGrop: true, tiers: [{{plugins: {policies}}}]")
+        await batch.start(f"requireGrop: true, tiers: [{{plugins: {policies}}}]")
     text = "\n".join(record.getMessage() for record in caplog.records)
     assert 'no key is called "requireGrop"; did you mean "requireGroup"?' in text
     assert 'no argument is called "kVlue"' in text
     batch.job("one", "default", 1)
     await batch.pass_time()
     assert batch.nodes_of("one") == ["n0"]
-    await scheduler.stop()
 
 
 @pytest.mark.parametrize(

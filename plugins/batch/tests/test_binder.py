@@ -15,14 +15,13 @@ from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.testing import make_pod
 from pyscheduler_batch.binder.requests import BIND_REQUESTS, BindRequest, request_body
 from pyscheduler_batch.sessions.assembly import sessions_of
-from tests.scheduler.measured import Measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugins.batch.tests.conftest import BatchCluster
     from pyscheduler.api import Pod
-    from pyscheduler.testing import FakeCluster
+    from pyscheduler.testing import FakeCluster, FakeFramework
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -43,7 +42,6 @@ clientConnection: {qps: -1}
 profiles:
 - schedulerName: binder
   plugins: {multiPoint: {enabled: [{name: BindRequestReconciler}]}}
-# %s
 """
 
 
@@ -56,14 +54,13 @@ class Binding:
         for number in range(nodes):
             cluster.add_node(f"n{number}", allocatable={"cpu": "4", "memory": "64Gi"})
 
-    async def start(self, plugins: str = BOTH, *, limit: int = 3, config: str = "") -> Measured:
+    async def start(self, plugins: str = BOTH, *, limit: int = 3, config: str = "") -> FakeFramework:
         """Start a scheduler with these plugins, or with a configuration."""
-        text = config or CONFIG.replace("LIMIT", str(limit)) % plugins + "# %s"
-        measured = Measured(self.cluster, config=text)
+        measured = self.cluster.framework(config=config or CONFIG.replace("LIMIT", str(limit)) % plugins)
         await measured.start()
         return measured
 
-    async def crash(self, measured: Measured) -> None:
+    async def crash(self, measured: FakeFramework) -> None:
         """End a scheduler at once: its bindings are cut short, and nothing more is written."""
         stopping = asyncio.create_task(measured.scheduler.stop(at_once=True))
         await self.cluster.clock.advance(15)
@@ -137,8 +134,8 @@ async def test_a_pod_is_bound_by_its_request(binding: Binding) -> None:
     assert (request.phase, request.failed_attempts) == ("Succeeded", 0)
     assert binding.condition() == ("True", "Bound", "Pod bound successfully to node n0")
     assert len(binding.cluster.events("Bound")) == len(binding.cluster.events("Scheduled")) == 1
-    assert measured.values("bind_request_attempts_total", by="result") == {"succeeded": 1.0}
-    await measured.stop()
+    attempts = "bind_request_attempts_total"
+    assert measured.metric(attempts) == measured.metric(attempts, result="succeeded") == 1
 
 
 def test_a_request_names_gpus_and_leaves_out_a_label_that_is_too_long() -> None:
@@ -158,14 +155,12 @@ async def test_the_scheduler_waits_for_the_binder(binding: Binding) -> None:
     await binding.pass_time(65)
     assert (binding.node_of("first"), binding.node_of("second")) == ("", "")
     assert measured.scheduler.cache.is_assumed(binding.cluster.pod("first").uid)
-    assert measured.values("bind_requests_pending", by="profile") == {"pyscheduler": 1.0}
-    assert measured.warnings()["bind_request_ignored"] == 1
-    binder = await binding.start(config=BINDER)
+    assert measured.metric("bind_requests_pending", profile="pyscheduler") == 1
+    assert measured.warnings["bind_request_ignored"] == 1
+    await binding.start(config=BINDER)
     await binding.pass_time()
     assert (binding.node_of("first"), binding.node_of("second")) == ("n0", "")
-    assert measured.values("bind_requests_pending", by="profile") == {"pyscheduler": 0.0}
-    await binder.stop()
-    await measured.stop()
+    assert measured.metric("bind_requests_pending", profile="pyscheduler") == 0
 
 
 async def test_a_failed_binding_is_tried_again(binding: Binding) -> None:
@@ -185,8 +180,9 @@ async def test_a_failed_binding_is_tried_again(binding: Binding) -> None:
     assert binding.node_of() == "n0"
     assert (binding.request().phase, binding.request().reason) == ("Succeeded", "")
     assert binding.condition()[0] == "True"
-    assert measured.values("bind_request_attempts_total", by="result") == {"retried": 2.0, "succeeded": 1.0}
-    await measured.stop()
+    attempts = "bind_request_attempts_total"
+    assert (measured.metric(attempts, result="retried"), measured.metric(attempts, result="succeeded")) == (2, 1)
+    assert measured.metric(attempts) == 3
 
 
 async def test_a_final_failure_returns_the_pod_to_the_queue(binding: Binding) -> None:
@@ -203,7 +199,6 @@ async def test_a_final_failure_returns_the_pod_to_the_queue(binding: Binding) ->
     await binding.pass_time(3)
     assert binding.node_of() == "n0"
     assert (binding.request().phase, binding.request().failed_attempts) == ("Succeeded", 0)
-    await measured.stop()
 
 
 async def test_a_request_without_a_backoff_limit_fails_at_once(binding: Binding) -> None:
@@ -211,10 +206,9 @@ async def test_a_request_without_a_backoff_limit_fails_at_once(binding: Binding)
     binding.faulty("POST", "/binding$", times=1, status=403)
     binding.pod(scheduler_name="kai-scheduler")
     binding.order("p", "n0", backoffLimit=None)
-    binder = await binding.start(config=BINDER)
+    await binding.start(config=BINDER)
     await binding.pass_time(10)
     assert (binding.request().phase, binding.request().failed_attempts, binding.node_of()) == ("Failed", 1, "")
-    await binder.stop()
 
 
 @pytest.mark.parametrize(
@@ -232,22 +226,20 @@ async def test_a_request_that_cannot_be_carried_out_fails(binding: Binding, spec
     """The reason says why, and nothing is bound."""
     binding.pod(scheduler_name="kai-scheduler")
     binding.order("p", "n0", **spec)
-    binder = await binding.start(config=BINDER)
+    await binding.start(config=BINDER)
     await binding.pass_time()
     assert binding.request().phase == "Failed"
     assert binding.request().reason.startswith(reason)
     assert binding.node_of() == ""
-    await binder.stop()
 
 
 async def test_a_pod_that_is_bound_already_is_a_success(binding: Binding) -> None:
     """A binder that was killed between the binding and the status finds the pod bound, and writes the status."""
     binding.pod(scheduler_name="kai-scheduler", node_name="n0")
     binding.order("p", "n0")
-    binder = await binding.start(config=BINDER)
+    await binding.start(config=BINDER)
     await binding.pass_time()
     assert binding.request().phase == "Succeeded"
-    await binder.stop()
 
 
 async def test_a_request_never_binds_a_newer_pod_of_its_name(binding: Binding) -> None:
@@ -256,18 +248,18 @@ async def test_a_request_never_binds_a_newer_pod_of_its_name(binding: Binding) -
     binding.order("p", "n0")
     binding.cluster.delete_pod("p")
     binding.pod()
-    binder = await binding.start(config=BINDER)
+    await binding.start(config=BINDER)
     await binding.pass_time()
     assert (binding.request().phase, binding.node_of()) == ("Failed", "")
-    measured = await binding.start(SCHEDULER)
+    await binding.start(SCHEDULER)
     await binding.pass_time()
     assert (binding.request().phase, binding.node_of()) == ("Succeeded", "n0")
     assert binding.request().pod_uid == binding.cluster.pod("p").uid
-    await measured.stop()
-    await binder.stop()
 
 
-async def test_a_restarted_scheduler_follows_live_requests(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_restarted_scheduler_follows_live_requests(
+    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Pods with a live request hold their nodes from the start; only pods without one are scheduled."""
     binding = Binding(pyscheduler_cluster)
     for number in range(3):
@@ -280,15 +272,15 @@ async def test_a_restarted_scheduler_follows_live_requests(pyscheduler_cluster: 
     # The urgent pod comes first in the queue, and would take the room of the others.
     binding.pod("urgent", cpu="4", priority=1000, spec={"preemptionPolicy": "Never"})
     second = await binding.start(SCHEDULER)
+    results: list[str] = []
+    monkeypatch.setattr(second.scheduler.recorder, "attempt", lambda *, result, **_: results.append(result))
     await binding.pass_time(2)
     assert second.scheduler.cache.assumed_count == 3
-    binder = await binding.start(config=BINDER)
+    await binding.start(config=BINDER)
     await binding.pass_time(2)
     assert {name: binding.node_of(name) for name in before} == dict.fromkeys(before, "n0")
     assert {each.name: each.uid for each in binding.requests()} == before
-    assert second.values("scheduler_schedule_attempts_total", by="result")["scheduled"] == 3
-    await binder.stop()
-    await second.stop()
+    assert results.count("scheduled") == 3
 
 
 async def test_a_restarted_scheduler_replaces_requests_that_cannot_succeed(pyscheduler_cluster: FakeCluster) -> None:
@@ -298,11 +290,10 @@ async def test_a_restarted_scheduler_replaces_requests_that_cannot_succeed(pysch
         binding.pod(name)
         binding.order(name, node)
     binding.decide("failed", phase="Failed", reason="no volume", failedAttempts=1)
-    measured = await binding.start()
+    await binding.start()
     await binding.pass_time(2)
     assert (binding.node_of("failed"), binding.node_of("lost")) == ("n0", "n0")
     assert {each.phase for each in binding.requests()} == {"Succeeded"}
-    await measured.stop()
 
 
 async def test_a_restarted_scheduler_follows_no_requests_that_overfill_a_node(binding: Binding) -> None:
@@ -320,7 +311,7 @@ async def test_a_restarted_scheduler_follows_no_requests_that_overfill_a_node(bi
     await binding.pass_time(1)
     assert measured.scheduler.cache.assumed_count == 2
     assert {each.name for each in binding.requests()} == {"first", "small", "small-again"}
-    binder = await binding.start(config=BINDER)
+    await binding.start(config=BINDER)
     await binding.pass_time(2)
     assert {each.name: each.node_name for each in binding.cluster.pods()} == {
         "first": "n0",
@@ -328,8 +319,6 @@ async def test_a_restarted_scheduler_follows_no_requests_that_overfill_a_node(bi
         "third": "",
         "small": "n0",
     }
-    await measured.stop()
-    await binder.stop()
 
 
 async def test_a_restarted_binder_continues_the_count(binding: Binding) -> None:
@@ -341,22 +330,20 @@ async def test_a_restarted_binder_continues_the_count(binding: Binding) -> None:
     await binding.pass_time(1.5)
     assert binding.request().failed_attempts == 2
     await binding.crash(first)
-    second = await binding.start(config=BINDER)
+    await binding.start(config=BINDER)
     await binding.pass_time(0.5)
     assert (binding.request().phase, binding.request().failed_attempts) == ("Failed", 3)
-    await second.stop()
 
 
 async def test_a_status_that_cannot_be_written_is_written_later(binding: Binding) -> None:
     """The pod is bound once, and the request gets its phase as soon as the API server takes it."""
     binding.faulty("PATCH", "/bindrequests/p/status$", times=1, status=403)
     binding.pod()
-    measured = await binding.start()
+    await binding.start()
     await binding.pass_time(0.5)
     assert (binding.node_of(), binding.request().phase) == ("n0", "")
     await binding.pass_time(1)
     assert binding.request().phase == "Succeeded"
-    await measured.stop()
 
 
 def _delete_pod(binding: Binding) -> None:
@@ -404,14 +391,12 @@ async def test_a_success_without_a_binding_returns_the_pod_to_the_queue(binding:
     binding.decide(phase="Succeeded")
     await binding.pass_time(20)
     assert measured.scheduler.cache.is_assumed(binding.cluster.pod("p").uid)
-    binder = await binding.start(config=BINDER)
+    await binding.start(config=BINDER)
     await binding.pass_time(15)
     (event,) = binding.cluster.events("FailedScheduling")
     assert event["note"].endswith("the BindRequest has succeeded, but the pod has no node")
     await binding.pass_time(10)
     assert binding.node_of() == "n0"
-    await binder.stop()
-    await measured.stop()
 
 
 async def test_missing_definition_is_named(pyscheduler_cluster: FakeCluster) -> None:
@@ -419,15 +404,13 @@ async def test_missing_definition_is_named(pyscheduler_cluster: FakeCluster) -> 
     cluster = pyscheduler_cluster
     cluster.add_node("n0")
     cluster.add_pod("p")
-    measured = Measured(cluster, config=CONFIG.replace("LIMIT", "3") % BOTH + "# %s")
-    await measured.start()
+    await cluster.framework(config=CONFIG.replace("LIMIT", "3") % BOTH).start()
     await cluster.clock.advance(0.5)
     (event,) = cluster.events("FailedScheduling")
     assert "is its CustomResourceDefinition installed?" in event["note"]
     cluster.serve(BIND_REQUESTS)
     await cluster.clock.advance(60)
     assert cluster.pod("p").node_name == "n0"
-    await measured.stop()
 
 
 BATCH = """
@@ -500,13 +483,11 @@ class BatchBinding:
         batch.queue("q")
         batch.nodes(1, cpu="8")
 
-    async def start(self, plugins: str = "", *, barrier: bool = True, binder: str = "bindRequest") -> Measured:
+    async def start(self, plugins: str = "", *, barrier: bool = True, binder: str = "bindRequest") -> FakeFramework:
         """Start a scheduler with the reconciler and these plugins."""
         config = BATCH % (", {name: BindRequestReconciler}" + plugins, binder)
         config = config.replace("preset: kai", f"preset: kai, gangBarrier: {str(barrier).lower()}")
-        self.batch.scheduler = Measured(
-            self.batch.cluster, config=config + "# %s", offer=lambda registry: registry.add("Failing", Failing)
-        )
+        self.batch.scheduler = self.batch.cluster.framework(enable=[Failing], config=config)
         await self.batch.scheduler.start()
         return self.batch.scheduler
 

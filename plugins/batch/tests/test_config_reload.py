@@ -12,7 +12,6 @@ from pyscheduler.config.feature_gates import default_gates
 from pyscheduler.config.load import loads
 from pyscheduler.serving.config_reload import ConfigReloader
 from pyscheduler_batch.sessions.assembly import sessions_of
-from tests.scheduler.measured import Measured
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +34,7 @@ class Reloading:
     def __init__(self, batch: Any, path: Path, text: str) -> None:
         self.batch, self.path = batch, path
         path.write_text(text, encoding="utf-8")
-        self.measured = Measured(batch.cluster, config=text.replace("%", "%%") + "# %s")
+        self.measured = batch.cluster.framework(config=text)
         self.reloader = ConfigReloader(str(path), loads(text), default_gates(), self.measured.scheduler)
 
     async def replace(self, text: str) -> None:
@@ -46,7 +45,7 @@ class Reloading:
     @property
     def refusals(self) -> int:
         """Return how often a file was refused."""
-        return self.measured.warnings().get("config_not_reloaded", 0)
+        return self.measured.warnings["config_not_reloaded"]
 
     def actions(self) -> list[str]:
         """Return the actions of the profile."""
@@ -79,7 +78,6 @@ async def test_new_actions_take_effect_at_the_next_pass(reloading: Reloading) ->
     await batch.pass_time()
     assert sum(pod.is_terminating for pod in batch.cluster.pods()) == 1
     assert reloading.refusals == 0
-    await reloading.measured.stop()
 
 
 @pytest.mark.sampled(2)
@@ -113,7 +111,6 @@ async def test_a_broken_file_is_refused(reloading: Reloading, text: str, why: st
     assert reloading.actions() == ["allocate", "reclaim"]
     assert reloading.reloader.config != before
     assert sum("Reloaded the args" in record.getMessage() for record in caplog.records) == 1
-    await reloading.measured.stop()
 
 
 async def test_a_missing_file_is_refused_once(reloading: Reloading, caplog: Any) -> None:
@@ -126,7 +123,6 @@ async def test_a_missing_file_is_refused_once(reloading: Reloading, caplog: Any)
     assert sum("no such file" in record.getMessage() for record in caplog.records) == 1
     await reloading.replace(RECLAIMS)
     assert reloading.actions() == ["allocate", "reclaim"]
-    await reloading.measured.stop()
 
 
 async def test_the_file_is_followed_while_the_scheduler_runs(reloading: Reloading) -> None:
@@ -144,7 +140,6 @@ async def test_the_file_is_followed_while_the_scheduler_runs(reloading: Reloadin
     assert reloading.actions() == ["allocate", "reclaim"]
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
-    await reloading.measured.stop()
 
 
 async def test_other_changes_of_the_file_need_a_restart(volcano: Any, tmp_path: Path, caplog: Any) -> None:
@@ -166,7 +161,6 @@ profiles:
     assert not plugin.gang_barrier
     assert "ImageLocality" in reloading.measured.scheduler.profiles["batch"].plugins
     assert any("need a restart" in record.getMessage() for record in caplog.records)
-    await reloading.measured.stop()
 
 
 @pytest.mark.parametrize("policy", ["resourcequota", "network-topology-aware"])
@@ -178,7 +172,6 @@ async def test_a_policy_that_needs_a_new_watch_is_refused(
     await reloading.replace(FIRST.replace("{name: gang}]", f"{{name: gang}}, {{name: {policy}}}]"))
     assert reloading.refusals == 1
     assert f'the policy "{policy}" cannot be added while the scheduler runs; restart it' in caplog.text
-    await reloading.measured.stop()
 
 
 async def test_quota_reservation_needs_a_restart(reloading: Reloading, caplog: pytest.LogCaptureFixture) -> None:
@@ -187,4 +180,3 @@ async def test_quota_reservation_needs_a_restart(reloading: Reloading, caplog: p
     await reloading.replace(FIRST + "quotaReservation: none\n")
     assert reloading.refusals == 1
     assert "quotaReservation cannot change while the scheduler runs; restart it" in caplog.text
-    await reloading.measured.stop()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from plugins.batch.tests.conftest import gpus
+
 
 async def test_an_eviction_counts_each_pod_once(kai: Any) -> None:
     """A plan of KAI may name a pod twice; the event does not."""
     kai.nodes(2, cpu="32", **{"nvidia.com/gpu": "4"})
-    free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
     for name, quota in (("a", 2), ("b", 6)):
-        kai.queue(name, resources={"cpu": free, "memory": free, "gpu": {**free, "quota": quota}})
-    scheduler = await kai.start()
+        kai.queue(name, resources=gpus(quota))
+    await kai.start()
     requests = {"cpu": "1", "nvidia.com/gpu": "1"}
     for name, count in (("old", 6), ("late", 2)):
         kai.group(name, "a", 1)
@@ -29,4 +30,3 @@ async def test_an_eviction_counts_each_pod_once(kai: Any) -> None:
         mine = [name for name in gone if name.startswith(f"{job}-")]
         assert all(note.count(f"default/{name} ") + note.count(f"default/{name},") == 1 for name in mine)
         assert note.endswith(f"(action=reclaim by=default/want pods={len(mine)})")
-    await scheduler.stop()

@@ -86,7 +86,7 @@ async def test_histories_end_without_errors_and_leave_nothing_behind(
             sharing.cluster.delete_pod(pod.name)
     await sharing.pass_time(60)
     assert [each.getMessage() for each in caplog.records if each.exc_info and each.levelno >= logging.WARNING] == []
-    assert "plugin_error" not in measured.warnings()
+    assert "plugin_error" not in measured.warnings
     plugin = measured.scheduler.profiles["pyscheduler"].plugins["GpuSharing"]
     assert isinstance(plugin, GpuSharing)
     assert (plugin.books.shares, plugin.books.nodes, sharing.reservations()) == ({}, {}, {})
@@ -94,4 +94,3 @@ async def test_histories_end_without_errors_and_leave_nothing_behind(
     sharing.pod("last", gpus=2)
     await sharing.pass_time(20)
     assert sharing.cluster.pod("last").node_name
-    await measured.stop()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kube_testserver.serving.faults import Fault
+from plugins.batch.tests.conftest import BatchCluster, gpus
 from pyscheduler.api import ConfigMap, Namespace, Pod
 from pyscheduler.framework import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
@@ -16,11 +17,9 @@ from pyscheduler_batch.binder.requests import BIND_REQUESTS
 from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL, groups_of
 from pyscheduler_batch.gpu_sharing.plugin import GpuSharing
 from pyscheduler_batch.sessions.assembly import sessions_of
-from tests.scheduler.measured import Measured
 
 if TYPE_CHECKING:
-    from plugins.batch.tests.conftest import BatchCluster
-    from pyscheduler.testing import FakeCluster
+    from pyscheduler.testing import FakeCluster, FakeFramework
 
 GPU = "nvidia.com/gpu"
 RESERVED = "kai-resource-reservation"
@@ -32,7 +31,6 @@ profiles:
 - schedulerName: pyscheduler
   plugins: {multiPoint: {enabled: [{name: GpuSharing}]}}
   pluginConfig: [{name: GpuSharing, args: {ARGS}}]
-# %s
 """
 BATCH = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -44,7 +42,6 @@ profiles:
   pluginConfig:
   - {name: Batch, args: {preset: kai}}
   - {name: GpuSharing, args: {allocationTimeout: 0s}}
-# %s
 """
 
 
@@ -66,9 +63,9 @@ class Sharing:
                 labels={key.replace("_", "."): value for key, value in labels.items()},
             )
 
-    async def start(self, args: str = "allocationTimeout: 0s") -> Measured:
+    async def start(self, args: str = "allocationTimeout: 0s") -> FakeFramework:
         """Start a scheduler."""
-        measured = Measured(self.cluster, config=CONFIG.replace("ARGS", args))
+        measured = self.cluster.framework(config=CONFIG.replace("ARGS", args))
         await measured.start()
         return measured
 
@@ -107,7 +104,7 @@ async def test_pods_share_a_device_until_it_is_full(sharing: Sharing) -> None:
     """A device is filled before the next one is shared; each shared device has one reservation pod."""
     for number, fraction in enumerate(("0.5", "0.25", "0.25", "0.5")):
         sharing.pod(f"p{number}", fraction)
-    measured = await sharing.start()
+    await sharing.start()
     await sharing.pass_time()
     devices = [sharing.groups(f"p{number}") for number in range(4)]
     assert devices[0] == devices[1] == devices[2] != devices[3]
@@ -123,7 +120,6 @@ async def test_pods_share_a_device_until_it_is_full(sharing: Sharing) -> None:
     assert sharing.groups("small") == devices[3]
     (event,) = sharing.cluster.events("FailedScheduling")
     assert "1 node(s) didn't have enough resources: GPUs" in event["note"]
-    await measured.stop()
 
 
 async def test_whole_and_shared_devices_exclude_each_other(sharing: Sharing) -> None:
@@ -131,7 +127,7 @@ async def test_whole_and_shared_devices_exclude_each_other(sharing: Sharing) -> 
     slow = Fault(method="POST", path=f"/{RESERVED}/pods$", delay_seconds=1.0)
     sharing.cluster.server.faults.add(slow)
     sharing.pod("share", "0.1")
-    measured = await sharing.start()
+    await sharing.start()
     sharing.pod("both", gpus=2)
     await sharing.pass_time(0.5)
     assert (slow.hits, sharing.reservations()) == (1, {})
@@ -149,7 +145,6 @@ async def test_whole_and_shared_devices_exclude_each_other(sharing: Sharing) -> 
     sharing.pod("late", "0.1")
     await sharing.pass_time()
     assert sharing.groups("late") == ()
-    await measured.stop()
 
 
 async def test_a_pod_may_share_several_devices(sharing: Sharing) -> None:
@@ -157,13 +152,12 @@ async def test_a_pod_may_share_several_devices(sharing: Sharing) -> None:
     sharing.pod("one", "0.5")
     sharing.pod("two", "0.5", gpu_fraction_num_devices="2")
     sharing.pod("three", "0.1", gpu_fraction_num_devices="3")
-    measured = await sharing.start()
+    await sharing.start()
     await sharing.pass_time()
     assert len(sharing.groups("two")) == len(sharing.reservations()) == 2
     assert {*sharing.groups("one")} < {*sharing.groups("two")}
     assert {*sharing.cluster.pod("two").labels} == {f"{GROUP_LABEL}/{device}" for device in sharing.groups("two")}
     assert sharing.groups("three") == ()
-    await measured.stop()
 
 
 async def test_memory_counts_by_the_label_of_the_node(pyscheduler_cluster: FakeCluster) -> None:
@@ -175,32 +169,29 @@ async def test_memory_counts_by_the_label_of_the_node(pyscheduler_cluster: FakeC
     for number in range(3):
         sharing.pod(f"p{number}", gpu_memory="8000")
     sharing.pod("large", gpu_memory="20000")
-    measured = await sharing.start()
+    await sharing.start()
     await sharing.pass_time()
     devices = [sharing.groups(f"p{number}") for number in range(3)]
     assert devices[0] == devices[1] != devices[2]
     assert sharing.groups("large") == ()
-    await measured.stop()
 
 
 async def test_wrong_annotations_are_reported(sharing: Sharing) -> None:
     """The pod's event has the sentence of KAI's admission."""
     sharing.pod("p", "1.5")
-    measured = await sharing.start()
+    await sharing.start()
     await sharing.pass_time()
     (event,) = sharing.cluster.events("FailedScheduling")
     assert "gpu-fraction annotation value must be a positive number smaller than 1.0" in event["note"]
-    await measured.stop()
 
 
 async def test_shares_may_be_spread(sharing: Sharing) -> None:
     """With `spread`, a device of its own comes first."""
     for number in range(3):
         sharing.pod(f"p{number}", "0.2")
-    measured = await sharing.start("allocationTimeout: 0s, spread: true")
+    await sharing.start("allocationTimeout: 0s, spread: true")
     await sharing.pass_time()
     assert len({sharing.groups(f"p{number}") for number in range(3)}) == 2
-    await measured.stop()
 
 
 async def test_a_restarted_scheduler_reads_the_labels(sharing: Sharing) -> None:
@@ -208,17 +199,16 @@ async def test_a_restarted_scheduler_reads_the_labels(sharing: Sharing) -> None:
     sharing.pod("p0", "0.5")
     first = await sharing.start()
     await sharing.pass_time()
-    await first.stop()
+    await first.close()
     spec = {"nodeName": "n0", "containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": 0}
     idle = {"metadata": {"name": "gpu-reservation-idle", "namespace": RESERVED, "labels": {GROUP_LABEL: "idle"}}}
     sharing.cluster.add({"apiVersion": "v1", "kind": "Pod", **idle, "spec": spec}, Pod)
     sharing.pod("p1", "0.5")
     sharing.pod("p2", "0.5")
-    second = await sharing.start()
+    await sharing.start()
     await sharing.pass_time(20)
     assert sharing.groups("p1") == sharing.groups("p0") != sharing.groups("p2")
     assert "idle" not in sharing.reservations()
-    await second.stop()
 
 
 async def test_a_label_of_a_crashed_scheduler_is_replaced(sharing: Sharing) -> None:
@@ -233,18 +223,17 @@ async def test_a_label_of_a_crashed_scheduler_is_replaced(sharing: Sharing) -> N
     assert sharing.cluster.pod("p").labels.keys() == {GROUP_LABEL}
     fault.times = fault.hits
     sharing.pod("whole", gpus=1)
-    second = await sharing.start()
+    await sharing.start()
     await sharing.pass_time(20)
     assert {*sharing.reservations()} == {*sharing.groups("p")}
     assert sharing.cluster.pod("whole").node_name == "n0"
-    await second.stop()
 
 
 async def test_a_failed_attempt_keeps_no_device(sharing: Sharing) -> None:
     """A pod that failed after its devices were reserved, and fits nowhere now, gives its reservation pod back."""
     sharing.cluster.server.faults.add(Fault(method="POST", path="/p/binding$", status=403, times=1))
     sharing.pod("p", "0.5")
-    measured = await sharing.start()
+    await sharing.start()
     await sharing.pass_time(0.5)
     assert len(sharing.reservations()) == 1
     assert sharing.cluster.pod("p").labels.keys() == {GROUP_LABEL}
@@ -255,7 +244,6 @@ async def test_a_failed_attempt_keeps_no_device(sharing: Sharing) -> None:
     sharing.cluster.delete_pod("local")
     await sharing.pass_time(10)
     assert {*sharing.reservations()} == {*sharing.groups("p")}
-    await measured.stop()
 
 
 async def test_profiles_share_the_books(sharing: Sharing) -> None:
@@ -263,18 +251,16 @@ async def test_profiles_share_the_books(sharing: Sharing) -> None:
     slow = Fault(method="PATCH", path="/pods/p[0-9]$", delay_seconds=1.0)
     sharing.cluster.server.faults.add(slow)
     second = "- schedulerName: second\n" + CONFIG.partition("- schedulerName: pyscheduler\n")[2]
-    config = (CONFIG.replace("# %s\n", "") + second).replace("ARGS", "allocationTimeout: 0s")
+    config = (CONFIG + second).replace("ARGS", "allocationTimeout: 0s")
     for number in range(6):
         name = "second" if number % 2 else "pyscheduler"
         sharing.cluster.add_pod(f"p{number}", annotations={"gpu-fraction": "0.5"}, scheduler_name=name)
-    measured = Measured(sharing.cluster, config=config)
-    await measured.start()
+    await sharing.cluster.framework(config=config).start()
     await sharing.pass_time(5)
     assert len([pod for pod in sharing.cluster.pods() if pod.node_name and pod.namespace != RESERVED]) == 4
     assert check_devices(sharing.cluster, 2) == (2, 4)
     with pytest.raises(ConfigError, match="only spread may differ"):
-        Measured(sharing.cluster, config=config.replace("allocationTimeout: 0s", "allocationTimeout: 1s", 1))
-    await measured.stop()
+        sharing.cluster.framework(config=config.replace("allocationTimeout: 0s", "allocationTimeout: 1s", 1))
 
 
 async def test_shares_of_live_bind_requests_are_kept(sharing: Sharing) -> None:
@@ -285,7 +271,7 @@ async def test_shares_of_live_bind_requests_are_kept(sharing: Sharing) -> None:
     )
     sharing.pod("p0", "0.75")
     sharing.pod("p1", "0.75")
-    first = Measured(sharing.cluster, config=config)
+    first = sharing.cluster.framework(config=config)
     await first.start()
     await sharing.pass_time()
     stopping = asyncio.create_task(first.scheduler.stop(at_once=True))
@@ -294,7 +280,7 @@ async def test_shares_of_live_bind_requests_are_kept(sharing: Sharing) -> None:
     before = {pod.name: groups_of(pod) for pod in sharing.cluster.pods() if pod.namespace == "default"}
     sharing.pod("late", "0.5")
     sharing.pod("small", "0.25")
-    second = Measured(sharing.cluster, config=config)
+    second = sharing.cluster.framework(config=config)
     await second.start()
     await sharing.pass_time(2)
     assumed = second.scheduler.cache.is_assumed
@@ -305,8 +291,7 @@ async def test_shares_of_live_bind_requests_are_kept(sharing: Sharing) -> None:
         "late": False,
     }
     with_binder = "{name: BindRequest}, {name: BindRequestReconciler}]"
-    binder = Measured(
-        sharing.cluster,
+    binder = sharing.cluster.framework(
         config=config.replace("{name: BindRequest}]", with_binder).replace(
             "schedulerName: pyscheduler", "schedulerName: binder"
         ),
@@ -317,8 +302,6 @@ async def test_shares_of_live_bind_requests_are_kept(sharing: Sharing) -> None:
     assert sharing.groups("small") in before.values()
     assert sharing.groups("late") == ()
     assert len(sharing.reservations()) == 2
-    await binder.stop()
-    await second.stop()
 
 
 async def test_the_pod_learns_its_device(sharing: Sharing) -> None:
@@ -328,7 +311,7 @@ async def test_the_pod_learns_its_device(sharing: Sharing) -> None:
         requests={"cpu": "1"},
         annotations={"gpu-fraction": "0.25", "runai/shared-gpu-configmap": "p-x-shared-gpu"},
     )
-    measured = await sharing.start("")
+    await sharing.start("")
     await sharing.pass_time()
     assert sharing.cluster.pod("p").node_name == ""
     (reservation,) = sharing.reservations().values()
@@ -341,13 +324,12 @@ async def test_the_pod_learns_its_device(sharing: Sharing) -> None:
         "p-x-shared-gpu-0": {"NVIDIA_VISIBLE_DEVICES": "GPU-7", "GPU_PORTION": "0.25", "RUNAI_NUM_OF_GPUS": "0.25"},
         "p-x-shared-gpu-0-evar": {"NVIDIA_VISIBLE_DEVICES": "GPU-7"},
     }
-    await measured.stop()
 
 
 async def test_a_device_without_index_is_given_up(sharing: Sharing) -> None:
     """After the timeout the reservation pod is deleted, the pod's event says so, and the pod is tried again."""
     sharing.pod("p", "0.25")
-    measured = await sharing.start("allocationTimeout: 5s")
+    await sharing.start("allocationTimeout: 5s")
     await sharing.pass_time(5.5)
     (event,) = sharing.cluster.events("FailedScheduling")
     assert "failed waiting for GPU reservation pod to allocate: kai-resource-reservation/gpu-res" in event["note"]
@@ -358,24 +340,17 @@ async def test_a_device_without_index_is_given_up(sharing: Sharing) -> None:
     sharing.cluster.patch(Pod, reservation.name, index, namespace=RESERVED)
     await sharing.pass_time()
     assert sharing.groups("p") == (reservation.labels[GROUP_LABEL],)
-    await measured.stop()
 
 
-def begin(kai: BatchCluster, policies: str | None = None) -> Measured:
+def begin(kai: BatchCluster, policies: str | None = None) -> FakeFramework:
     """Return a scheduler with a batch profile of KAI that shares GPUs; `policies` are those besides the necessary."""
     add_namespace(kai.cluster)
     config = BATCH
     if policies is not None:
         names = ", ".join(f"{{name: {name}}}" for name in ("predicates", "proportion", *policies.split(", ")) if name)
         config = BATCH.replace("preset: kai", f"preset: kai, tiers: [{{plugins: [{names}]}}]")
-    kai.scheduler = Measured(kai.cluster, config=config)
+    kai.scheduler = kai.cluster.framework(config=config)
     return kai.scheduler
-
-
-def gpus(quota: float, limit: float = -1) -> dict[str, Any]:
-    """Return the resources of a queue."""
-    free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
-    return {"cpu": free, "memory": free, "gpu": {"quota": quota, "limit": limit, "overQuotaWeight": 1}}
 
 
 def share(kai: BatchCluster, name: str, queue: str, fraction: str, **keywords: Any) -> None:
@@ -407,7 +382,6 @@ async def test_queues_count_fractions(kai: BatchCluster) -> None:
     assert len(bound(kai)) == 2
     (queue,) = kai.cluster.objects(kai.queue_kind.type)
     assert queue.status["allocated"][GPU] == "1"
-    await measured.stop()
 
 
 SPREADING = ("gpuspread", "gpupack, gpuspread", "gpupack", "")
@@ -427,7 +401,6 @@ async def test_policies_choose_whether_pods_share_a_device(kai: BatchCluster, po
     devices = {groups_of(kai.cluster.pod(f"p{number}")) for number in range(2)}
     assert () not in devices
     assert len(devices) == (2 if policies == "gpuspread" else 1)
-    await measured.stop()
 
 
 async def test_a_shard_that_spreads_gives_each_pod_a_device(kai: BatchCluster) -> None:
@@ -436,7 +409,7 @@ async def test_a_shard_that_spreads_gives_each_pod_a_device(kai: BatchCluster) -
     kai.queue("q", resources=gpus(3))
     add_namespace(kai.cluster)
     text = BATCH.replace("preset: kai", "preset: kai, shard: {placementStrategy: {gpu: %s, cpu: binpack}}")
-    kai.scheduler = measured = Measured(kai.cluster, config=text.replace("# %s", "") % "spread" + "# %s")
+    kai.scheduler = measured = kai.cluster.framework(config=text % "spread")
     await measured.start()
     for number in range(2):
         share(kai, f"p{number}", "q", "0.2")
@@ -447,7 +420,6 @@ async def test_a_shard_that_spreads_gives_each_pod_a_device(kai: BatchCluster) -
     share(kai, "p2", "q", "0.2")
     await kai.pass_time()
     assert len({groups_of(kai.cluster.pod(f"p{number}")) for number in range(3)}) == 2
-    await measured.stop()
 
 
 @pytest.mark.parametrize(("policies", "node"), [("gpusharingorder", "n1"), ("", "n0")])
@@ -467,7 +439,6 @@ async def test_pods_go_to_the_node_of_a_shared_device(kai: BatchCluster, policie
     share(kai, "p1", "q", "0.5")
     await kai.pass_time()
     assert kai.cluster.pod("p1").node_name == node
-    await measured.stop()
 
 
 async def test_a_job_reclaims_a_shared_device(kai: BatchCluster) -> None:
@@ -492,7 +463,6 @@ async def test_a_job_reclaims_a_shared_device(kai: BatchCluster) -> None:
                 kai.cluster.delete_pod(pod.name, namespace=pod.namespace)
     assert "whole-0" in bound(kai)
     assert len(bound(kai)) == 3
-    await measured.stop()
 
 
 @pytest.mark.slow
@@ -506,14 +476,12 @@ async def test_without_the_namespace_of_reservations_attempts_back_off(kai: Batc
     text = f'no GPU can be reserved: namespace "{RESERVED}" does not exist; create it'
     (condition,) = kai.cluster.pod("one").status.conditions
     assert condition.message == f'running PreBind plugin "GpuSharing": {text}'
-    assert 20 <= scheduler.warnings()["attempt_error"] <= 30
+    assert 20 <= scheduler.warnings["attempt_error"] <= 30
     assert sessions_of(scheduler.scheduler)[0].passes <= 60
     add_namespace(kai.cluster)
     await kai.pass_time(20)
     assert [pod.node_name for pod in kai.cluster.pods() if pod.namespace == RESERVED] == ["n0"]
-    stopping = asyncio.create_task(scheduler.stop())  # a binding waits for the index of the device
-    await kai.pass_time(60)
-    await stopping
+    await scheduler.close()  # a binding waits for the index of the device
 
 
 def test_the_plugin_is_offered() -> None:
@@ -554,7 +522,7 @@ async def test_random_histories_overcommit_no_device(kai: BatchCluster, is_batch
     add_namespace(cluster)
     config = BATCH if is_batch else CONFIG.replace("ARGS", "allocationTimeout: 0s")
     cluster.server.faults.add(Fault(method="POST", path=f"/{RESERVED}/pods$", delay_seconds=0.5, probability=0.5))
-    measured = Measured(cluster, config=config)
+    measured = cluster.framework(config=config)
     await measured.start()
     most = 0
     for number in range(40):
@@ -586,7 +554,7 @@ async def test_random_histories_overcommit_no_device(kai: BatchCluster, is_batch
             stopping = asyncio.create_task(measured.scheduler.stop(at_once=rng.random() < 0.5))
             await cluster.clock.advance(15)
             await stopping
-            measured = Measured(cluster, config=config)
+            measured = cluster.framework(config=config)
             await measured.start()
     await cluster.clock.advance(30)
     assert most > 0, "no device was shared"
@@ -594,4 +562,3 @@ async def test_random_histories_overcommit_no_device(kai: BatchCluster, is_batch
     used = {group for pod in cluster.pods() if pod.namespace == "default" for group in groups_of(pod)}
     reserved = [pod.labels[GROUP_LABEL] for pod in cluster.objects(Pod, namespace=RESERVED)]
     assert sorted(reserved) == sorted(used)
-    await measured.stop()

@@ -27,7 +27,7 @@ async def start(kai: BatchCluster, cpu: str = "3", args: str = "stalenessGracePe
 async def start_another(kai: BatchCluster) -> None:
     """Stop the scheduler, and start another one that knows what the API server knows."""
     assert kai.scheduler is not None
-    await kai.scheduler.stop()
+    await kai.scheduler.close()
     await kai.start("stalenessGracePeriod: 20s")
 
 
@@ -82,7 +82,7 @@ async def test_a_minimum_that_is_raised_while_no_leader_works_evicts_nobody(kai:
     kai.job("gang", "a", 2)
     await kai.pass_time(3)
     assert kai.scheduler is not None
-    await kai.scheduler.stop()
+    await kai.scheduler.close()
     kai.cluster.patch(kai.group_kind.type, "gang", {"spec": {"minMember": 4}})
     kai.pods("gang", 2, start=2)
     await kai.start("stalenessGracePeriod: 20s")

@@ -55,5 +55,5 @@ async def test_a_job_is_not_evicted_once_by_each_leader(pyscheduler_cluster: Fak
         await pass_time(20)
         batch.cluster.delete_pod(f"high{number}-0")
         await pass_time(20)
-        await scheduler.stop()
+        await scheduler.close()
     assert 2 <= created <= 3

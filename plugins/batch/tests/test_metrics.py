@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from plugins.batch.tests.conftest import gpus
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler_batch.model.queue_spec import QueueSpec
 from pyscheduler_batch.status.metrics import MOST_QUEUES, OTHERS, QueueMetrics
@@ -20,25 +21,23 @@ GPU = "nvidia.com/gpu"
 async def test_kai_metrics(kai: Any) -> None:
     """What queues hold, their quota and fair share, and how many pods each action evicted."""
     kai.nodes(1, cpu="64", **{GPU: "2"})
-    free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
     for name in ("a", "b"):
-        gpu = {"quota": 1, "limit": -1, "overQuotaWeight": 1}
-        kai.queue(name, resources={"cpu": free, "memory": free, "gpu": gpu})
+        kai.queue(name, resources=gpus(1))
     scheduler = await kai.start()
     kai.group("one", "a", 1)
     kai.pods("one", 2, requests={"cpu": "500m", "memory": "1Gi", GPU: "1"})
     await kai.pass_time()
     kai.job("two", "b", 1, requests={"cpu": "1", GPU: "1"})
     await kai.pass_time(0.04)
-    assert scheduler.values("kai_queue_allocated_gpus", by="queue_name") == {"a": 2, "b": 0}
-    assert scheduler.values("kai_queue_allocated_cpu_cores", by="queue_name") == {"a": 1, "b": 0}
-    assert scheduler.values("kai_queue_allocated_memory_bytes", by="queue_name") == {"a": 2**31, "b": 0}
+    assert kai.values("kai_queue_allocated_gpus", "a", "b") == {"a": 2, "b": 0}
+    assert kai.values("kai_queue_allocated_cpu_cores", "a", "b") == {"a": 1, "b": 0}
+    assert kai.values("kai_queue_allocated_memory_bytes", "a", "b") == {"a": 2**31, "b": 0}
     await kai.pass_time()
-    assert scheduler.values("kai_queue_deserved_gpus", by="queue_name") == {"a": 1, "b": 1}
-    assert scheduler.values("kai_queue_quota_cpu_cores", by="queue_name") == {"a": -1, "b": -1}
-    assert scheduler.values("kai_queue_fair_share_gpu", by="queue_name") == {"a": 1, "b": 1}
-    assert scheduler.values("kai_pod_group_evicted_pods_total", by="action") == {"reclaim": 1}
-    await scheduler.stop()
+    assert kai.values("kai_queue_deserved_gpus", "a", "b") == {"a": 1, "b": 1}
+    assert kai.values("kai_queue_quota_cpu_cores", "a", "b") == {"a": -1, "b": -1}
+    assert kai.values("kai_queue_fair_share_gpu", "a", "b") == {"a": 1, "b": 1}
+    evicted = "kai_pod_group_evicted_pods_total"
+    assert scheduler.metric(evicted) == scheduler.metric(evicted, action="reclaim") == 1
 
 
 @pytest.mark.slow
@@ -59,9 +58,8 @@ async def test_volcano_metrics(volcano: Any) -> None:
         "pod_group_running_count": 1,
         "pod_group_pending_count": 0,
     }.items():
-        assert scheduler.values(f"volcano_queue_{name}", by="queue_name") == {"default": value}, name
-    assert scheduler.values("volcano_queue_allocated_scalar_resources", by="resource") == {GPU: 2}
-    await scheduler.stop()
+        assert scheduler.metric(f"volcano_queue_{name}", queue_name="default") == value, name
+    assert scheduler.metric("volcano_queue_allocated_scalar_resources", resource=GPU) == 2
 
 
 class Gauges(NullRecorder):

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from plugins.batch.tests.test_gpu_sharing import begin, bound, gpus, share
+from plugins.batch.tests.conftest import BatchCluster, gpus
+from plugins.batch.tests.test_gpu_sharing import begin, bound, share
 from pyscheduler.api import Node
 from pyscheduler.testing import make_node
 from pyscheduler_batch.gpu_sharing.mig import gpus_of_profile, sharing_refusal
-
-if TYPE_CHECKING:
-    from plugins.batch.tests.conftest import BatchCluster
 
 GPU = "nvidia.com/gpu"
 STRATEGY = "nvidia.com/mig.strategy"
@@ -63,7 +59,6 @@ async def test_a_part_of_a_gpu_goes_to_a_node_without_mig(kai: BatchCluster) -> 
     kai.cluster.patch(Node, "n0", {"metadata": {"labels": {ENABLED: "false"}}}, namespace="")
     await kai.pass_time()
     assert bound(kai) == {"p"}
-    await measured.stop()
 
 
 async def test_profiles_count_in_limits_and_shares(kai: BatchCluster) -> None:

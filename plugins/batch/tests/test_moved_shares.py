@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from plugins.batch.tests.test_gpu_sharing import begin, bound, gpus, share
+from plugins.batch.tests.conftest import BatchCluster, gpus
+from plugins.batch.tests.test_gpu_sharing import begin, bound, share
 from pyscheduler_batch.gpu_sharing.books import groups_of
-
-if TYPE_CHECKING:
-    from plugins.batch.tests.conftest import BatchCluster
 
 GPU = "nvidia.com/gpu"
 
@@ -35,7 +31,6 @@ async def test_a_part_waits_for_a_gpu_that_is_shared_already(kai: BatchCluster) 
     kai.cluster.delete_pod("leaves")
     await kai.pass_time()
     assert devices(kai)["comes"] == devices(kai)["stays"]
-    await measured.stop()
 
 
 async def test_consolidation_moves_a_part_to_another_gpu_of_its_node(kai: BatchCluster) -> None:
@@ -62,4 +57,3 @@ async def test_consolidation_moves_a_part_to_another_gpu_of_its_node(kai: BatchC
     await kai.pass_time(30)
     assert {"whole-0", "again"} <= bound(kai)
     assert len(set(devices(kai).values()) - {()}) == 1
-    await measured.stop()

@@ -40,7 +40,7 @@ async def test_a_pod_that_was_just_placed_waits_if_another_job_gets_its_room(kai
     kai.queue("q")
     kai.job("early", "q", 1)
     kai.job("late", "q", 1)
-    await kai.start("actions: 'allocate, oust'", offer=offers)
+    await kai.start("actions: 'allocate, oust'", register=offers)
     await kai.pass_time(3)
     assert {pod.name: pod.node_name for pod in kai.cluster.pods()} == {"early-0": "", "late-0": "n0"}
     assert not [event for event in kai.events("early") if event[1] == "Evict"]

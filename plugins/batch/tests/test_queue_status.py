@@ -50,20 +50,18 @@ async def test_kai_queues_show_what_their_jobs_hold_and_request(kai: Any) -> Non
     await kai.pass_time()
     status = kai.queue_status("dept")
     assert [status[name] for name in ("allocated", "allocatedNonPreemptible", "requested")] == [{}, {}, {}]
-    assert scheduler.warnings() == {}
-    await scheduler.stop()
+    assert scheduler.warnings == {}
 
 
 async def test_profiles_with_one_preset_share_the_sums(kai: Any) -> None:
     """The status of a queue counts the jobs of all profiles that use it."""
     kai.nodes(1, cpu="4")
     kai.queue("a")
-    scheduler = await kai.start(profiles=("batch", "other"))
+    await kai.start(profiles=("batch", "other"))
     kai.job("one", "a", 1)
     kai.job("two", "a", 2, profile="other")
     await kai.pass_time()
     assert kai.queue_status("a")["allocated"] == {"cpu": "3"}
-    await scheduler.stop()
 
 
 async def test_volcano_queues_count_groups_by_phase(volcano: Any) -> None:
@@ -71,7 +69,7 @@ async def test_volcano_queues_count_groups_by_phase(volcano: Any) -> None:
     volcano.nodes(1, cpu="4")
     for name in ("default", "x"):
         volcano.queue(name, weight=1, reclaimable=False)
-    scheduler = await volcano.start()
+    await volcano.start()
     volcano.job("one", "default", 2)
     volcano.group("empty", "x", 3)
     await volcano.pass_time()
@@ -87,14 +85,13 @@ async def test_volcano_queues_count_groups_by_phase(volcano: Any) -> None:
         "allocated": {"cpu": "2", "memory": "0", "pods": "2"},
     }
     assert {name: volcano.queue_status("x")[name] for name in ("inqueue", "running")} == {"inqueue": 1, "running": 0}
-    await scheduler.stop()
 
 
 async def test_a_closing_queue_is_closed_once_it_has_no_groups(volcano: Any) -> None:
     """A queue that somebody closes stays Closing while it has groups; a closed one is not opened again."""
     volcano.nodes(1, cpu="4")
     volcano.queue("default")
-    scheduler = await volcano.start()
+    await volcano.start()
     volcano.job("one", "default", 1)
     await volcano.pass_time()
     volcano.patch_status(volcano.queue_kind, "default", {"state": "Closing"})
@@ -105,7 +102,6 @@ async def test_a_closing_queue_is_closed_once_it_has_no_groups(volcano: Any) -> 
     assert volcano.queue_status("default")["state"] == "Closed"
     await volcano.pass_time()
     assert volcano.queue_status("default")["state"] == "Closed"
-    await scheduler.stop()
 
 
 async def test_a_queue_is_closed_and_opened_with_its_parent(volcano: Any) -> None:
@@ -113,7 +109,7 @@ async def test_a_queue_is_closed_and_opened_with_its_parent(volcano: Any) -> Non
     volcano.nodes(1, cpu="4")
     for name, parent in (("root", ""), ("dept", "root"), ("a", "dept"), ("b", "dept"), ("shut", "dept")):
         volcano.queue(name, **({"parent": parent} if parent else {}))
-    scheduler = await volcano.start()
+    await volcano.start()
     volcano.job("one", "b", 1)
     await volcano.pass_time()
 
@@ -129,34 +125,31 @@ async def test_a_queue_is_closed_and_opened_with_its_parent(volcano: Any) -> Non
     volcano.patch_status(volcano.queue_kind, "dept", {"state": "Open"})
     await volcano.pass_time(5)
     assert states() == {"dept": "Open", "a": "Open", "b": "Open", "shut": "Closed"}
-    await scheduler.stop()
 
 
 async def test_kube_batch_queues_have_three_counts(kube_batch: Any) -> None:
     """kube-batch's queues count groups, and have no amounts."""
     kube_batch.nodes(1, cpu="4")
     kube_batch.queue("default", weight=1)
-    scheduler = await kube_batch.start()
+    await kube_batch.start()
     kube_batch.job("one", "default", 2)
     await kube_batch.pass_time()
     kube_batch.go("Running", "one-0", "one-1")
     await kube_batch.pass_time()
     assert kube_batch.queue_status("default") == {"unknown": 0, "pending": 0, "running": 1}
-    await scheduler.stop()
 
 
 async def test_nothing_is_written_while_nothing_changes(volcano: Any) -> None:
     """After the statuses are written, an hour brings no write, although a job waits."""
     volcano.nodes(1, cpu="1")
     volcano.queue("default")
-    scheduler = await volcano.start()
+    await volcano.start()
     volcano.job("one", "default", 1)
     volcano.job("two", "default", 2)
     await volcano.pass_time()
     writes = volcano.writes("/(queues|podgroups)/")
     await volcano.pass_time(3600)
     assert writes.hits == 0
-    await scheduler.stop()
 
 
 @pytest.mark.slow
@@ -164,7 +157,7 @@ async def test_an_object_is_written_at_most_once_a_second(kai: Any) -> None:
     """While pods come and go all the time, each queue and each group gets at most one write in a second."""
     kai.nodes(1, cpu="100")
     kai.queue("a")
-    scheduler = await kai.start()
+    await kai.start()
     kai.group("one", "a", 1)
     queues, groups = kai.writes("/queues/a/status$"), None
     for number in range(40):
@@ -177,7 +170,6 @@ async def test_an_object_is_written_at_most_once_a_second(kai: Any) -> None:
     assert 8 <= queues.hits <= 13
     assert 8 <= groups.hits <= 13
     assert kai.queue_status("a")["allocated"] == {"cpu": "40"}
-    await scheduler.stop()
 
 
 async def test_a_failed_write_is_repeated(kai: Any) -> None:
@@ -191,22 +183,21 @@ async def test_a_failed_write_is_repeated(kai: Any) -> None:
     await kai.pass_time(30)
     assert failing.hits == 3
     assert kai.queue_status("a")["allocated"] == {"cpu": "1"}
-    warned = scheduler.warnings()["batch_status_not_written"]
+    warned = scheduler.warnings["batch_status_not_written"]
     assert warned
     conflict = kai.writes("/queues/a/status$", status=409, times=1)
     kai.job("two", "a", 1)
     await kai.pass_time(30)
     assert conflict.hits == 1
     assert kai.queue_status("a")["allocated"] == {"cpu": "2"}
-    assert scheduler.warnings()["batch_status_not_written"] == warned
-    await scheduler.stop()
+    assert scheduler.warnings["batch_status_not_written"] == warned
 
 
 async def test_a_status_that_another_program_changed_is_written_again(kai: Any) -> None:
     """Sums that somebody overwrites are right again soon."""
     kai.nodes(1, cpu="4")
     kai.queue("a")
-    scheduler = await kai.start()
+    await kai.start()
     kai.job("one", "a", 1)
     await kai.pass_time()
     kai.patch_status(kai.queue_kind, "a", {"allocated": {"cpu": "77", "memory": "1Gi"}})
@@ -214,18 +205,16 @@ async def test_a_status_that_another_program_changed_is_written_again(kai: Any) 
     await kai.pass_time()
     assert kai.queue_status("a")["allocated"] == {"cpu": "1"}
     assert kai.group_status("one")["resourcesStatus"]["allocated"] == {"cpu": "1"}
-    await scheduler.stop()
 
 
 async def test_doubtful_values_of_a_queue_are_logged_once(kai: Any, caplog: pytest.LogCaptureFixture) -> None:
     """A limit that is not set means nothing in KAI; the log says so when the queue appears."""
     kai.nodes(1, cpu="4")
     kai.queue("a", resources={"cpu": UNLIMITED, "memory": UNLIMITED, "gpu": {"quota": 1, "overQuotaWeight": 1}})
-    scheduler = await kai.start()
+    await kai.start()
     kai.job("one", "a", 1)
     await kai.pass_time()
     kai.queue("b")
     await kai.pass_time()
     (line,) = [each.getMessage() for each in caplog.records if each.getMessage().startswith("Queue a: ")]
     assert line == "Queue a: spec.resources.gpu.limit is not set, which means 0: no job of this queue may use gpu"
-    await scheduler.stop()

@@ -48,7 +48,7 @@ def reserved(batch: Any, name: str) -> Any:
 async def test_job_waits_for_quota_and_starts_when_there_is_room(batch: Any, field: str) -> None:
     """Its pods say why they wait; the group's annotation has the reservation."""
     add_quota(batch, "4", "2")
-    scheduler = await batch.start()
+    await batch.start()
     batch.group("one", "default", 2, **{field: {"cpu": "5"}})
     batch.pods("one", 2)
     batch.job("other", "default", 1)
@@ -67,7 +67,6 @@ async def test_job_waits_for_quota_and_starts_when_there_is_room(batch: Any, fie
     await batch.pass_time()
     assert batch.nodes_of("one") == ["n0", "n0"]
     assert reserved(batch, "one") == {"cpu": "5", "pods": "2"}
-    await scheduler.stop()
 
 
 async def test_group_without_pods_is_not_enqueued_before_its_quota_is_reserved(volcano: Any) -> None:
@@ -75,7 +74,7 @@ async def test_group_without_pods_is_not_enqueued_before_its_quota_is_reserved(v
     volcano.nodes(1, cpu="8")
     volcano.queue("default")
     add_quota(volcano, "4", "2")
-    scheduler = await volcano.start("actions: 'enqueue, allocate'")
+    await volcano.start("actions: 'enqueue, allocate'")
     volcano.group("one", "default", 2, minResources={"cpu": "3"})
     volcano.group("small", "default", 1, minResources={"cpu": "1"})
     await volcano.pass_time()
@@ -85,7 +84,6 @@ async def test_group_without_pods_is_not_enqueued_before_its_quota_is_reserved(v
     use(volcano, "0")
     await volcano.pass_time()
     assert volcano.group_status("one")["phase"] == "Inqueue"
-    await scheduler.stop()
 
 
 @pytest.mark.parametrize("args", ["quotaReservation: none", f"actions: 'enqueue, allocate', tiers: {TIERS}"])
@@ -94,10 +92,9 @@ async def test_none_and_the_policy_of_volcano_leave_groups_alone(volcano: Any, a
     volcano.nodes(1, cpu="8")
     volcano.queue("default")
     add_quota(volcano, "4", "4")
-    scheduler = await volcano.start(args)
+    await volcano.start(args)
     volcano.group("one", "default", 2, minResources={"cpu": "3"})
     volcano.pods("one", 2)
     await volcano.pass_time()
     assert volcano.nodes_of("one") == ["n0", "n0"]
     assert reserved(volcano, "one") is None
-    await scheduler.stop()

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from kube_testserver.serving.faults import Fault
+from plugins.batch.tests.conftest import BatchCluster, gpus
 from pyscheduler.api import Pod
-
-if TYPE_CHECKING:
-    from plugins.batch.tests.conftest import BatchCluster
 
 NODES = 3
 #: A lease of a promise, with the grace period, and the backoff after it, in seconds.
@@ -32,9 +28,7 @@ async def full_of_borrowers(batch: BatchCluster, nodes: int = NODES) -> None:
     batch.nodes(nodes, **{"cpu": "4", "memory": "4Gi", "nvidia.com/gpu": "4"})
     for name in "ab":
         if batch.preset == "kai":
-            unlimited = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
-            gpu = {"quota": 2 * nodes, "limit": -1, "overQuotaWeight": 1}
-            batch.queue(name, resources={"cpu": unlimited, "memory": unlimited, "gpu": gpu})
+            batch.queue(name, resources=gpus(2 * nodes))
         else:
             batch.queue(name, weight=1)
     actions = {

@@ -106,6 +106,5 @@ async def test_queue_status_equals_the_sums_of_bound_requests(
     assert wrong == []
     assert verdict.judged[9] > 20
     assert verdict.judged[8] > 5
-    assert scheduler.warnings() == {}
+    assert scheduler.warnings == {}
     lifecycle.stop()
-    await scheduler.stop()

@@ -293,12 +293,12 @@ async def test_past_use_is_kept_over_a_restart(kai: Any) -> None:
     await kai.pass_time(600.0)
     _job(kai, "b0", "b")
     await kai.pass_time(1.0)
-    before = first.values("kai_queue_fair_share_gpu", by="queue_name")
+    before = kai.values("kai_queue_fair_share_gpu", "a", "b")
     assert before["a"] < before["b"]
-    await first.stop()
-    again = await kai.start(USAGE)
+    await first.close()
+    await kai.start(USAGE)
     await kai.pass_time(1.0)
-    assert again.values("kai_queue_fair_share_gpu", by="queue_name") == pytest.approx(before, abs=1.0)
+    assert kai.values("kai_queue_fair_share_gpu", "a", "b") == pytest.approx(before, abs=1.0)
 
 
 async def test_the_first_pass_waits_for_past_use(kai: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -322,7 +322,7 @@ async def test_the_first_pass_waits_for_past_use(kai: Any, caplog: pytest.LogCap
         assert not [pod for pod in kai.cluster.pods() if pod.node_name]
         await kai.pass_time(60.0)
     placed = Counter(pod.name[0] for pod in kai.cluster.pods() if pod.node_name)
-    share = scheduler.values("kai_queue_fair_share_gpu", by="queue_name")["a"]
+    share = scheduler.metric("kai_queue_fair_share_gpu", queue_name="a")
     assert share < 4
     assert placed == Counter(a=round(share), b=16 - round(share))
     lines = [line for line in caplog.messages if "past use" in line or "Saved use" in line]
@@ -364,7 +364,7 @@ async def test_a_server_without_the_permission_costs_the_counts_only(kai: Any) -
     assert kai.nodes_of("a0") == [""]
     await kai.pass_time(31.0)
     assert kai.nodes_of("a0") == ["n0"]
-    assert scheduler.warnings()["queue_usage"] > 0
+    assert scheduler.warnings["queue_usage"] > 0
 
 
 # --- Prometheus
@@ -468,7 +468,7 @@ async def test_use_by_prometheus_lowers_shares(kai: Any, prometheus: FakePrometh
         while plugin.is_reading:  # noqa: ASYNC110 - the HTTP request takes real time
             await asyncio.sleep(0.01)
     await kai.pass_time(5.0)
-    shares = scheduler.values("kai_queue_fair_share_cpu_cores", by="queue_name")
+    shares = kai.values("kai_queue_fair_share_cpu_cores", "a", "b")
     # KAI divides by weight + kValue x (weight - use): 0.5 + 0.5 - 0.5 for a, 0.5 + 0.5 - 0.1 for b.
     assert shares == pytest.approx({"a": 64.0 * 5 / 14, "b": 64.0 * 9 / 14}, abs=0.01)
 

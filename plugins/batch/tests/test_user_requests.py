@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from plugins.batch.tests.conftest import gpus
 from pyscheduler_batch.cli.queue.command import main
 from pyscheduler_batch.sessions.assembly import sessions_of
 
@@ -17,12 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GPU = "nvidia.com/gpu"
-FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
-
-
-def gpus(quota: float, limit: float = -1, weight: float = 1) -> dict[str, Any]:
-    """Return resources of a queue of KAI that bound GPUs only."""
-    return {"cpu": FREE, "memory": FREE, "gpu": {"quota": quota, "limit": limit, "overQuotaWeight": weight}}
 
 
 def requests(count: int) -> dict[str, str]:
@@ -95,14 +90,16 @@ async def test_request_1_a_pending_job_says_why_in_one_place(
     (stated,) = kai.group_status("one")["schedulingConditions"]
     assert [each["reason"] for each in stated["reasons"]] == ["OverLimit"]
     assert waiting(scheduler)["default/two"].startswith("PodSchedulingErrors")
-    assert scheduler.values("pyscheduler_batch_waiting_jobs", by="reason") == {"OverLimit": 1, "PodSchedulingErrors": 1}
+    assert [
+        scheduler.metric("pyscheduler_batch_waiting_jobs", reason=each) for each in ("OverLimit", "PodSchedulingErrors")
+    ] == [1, 1]
+    assert scheduler.metric("pyscheduler_batch_waiting_jobs") == 2
     out = await queue_command(kai, "explain", "one")
     assert "waits: OverLimit" in out
     assert "the next attempt follows when a pod of these queues ends, or a queue changes" in out
     out = await queue_command(kai, "explain", "two")
     assert f"2 Insufficient {GPU}" in out, "the nodes by reason"
     assert "consolidation:" in out, "whether evictions were tried"
-    await scheduler.stop()
 
 
 @pytest.mark.slow
@@ -111,7 +108,7 @@ async def test_request_2_finished_groups_reserve_nothing(volcano: Any, ending: s
     """A group is enqueued as soon as the one before it has finished, although that one's object is still there."""
     volcano.nodes(1, cpu="4")
     volcano.queue("default")
-    scheduler = await volcano.start()
+    await volcano.start()
     volcano.group("old", "default", 4, minResources={"cpu": "4"})
     volcano.pods("old", 4)
     await volcano.pass_time()
@@ -129,7 +126,6 @@ async def test_request_2_finished_groups_reserve_nothing(volcano: Any, ending: s
         volcano.cluster.delete(volcano.group_kind.type, "old")
     await volcano.pass_time(5)
     assert volcano.nodes_of("new") == ["n0"] * 4
-    await scheduler.stop()
 
 
 @pytest.mark.sampled(2)
@@ -141,7 +137,7 @@ async def test_request_2_other_resources_do_not_hold_a_cpu_job(preset: str, requ
     spec = {"resources": gpus(2, limit=2)} if preset == "kai" else {}
     batch.queue("a", **spec)
     batch.queue("b", **spec)
-    scheduler = await batch.start()
+    await batch.start()
     batch.job("gpu", "a", 2, requests=requests(1))
     await batch.pass_time()
     run_all(batch)
@@ -150,7 +146,6 @@ async def test_request_2_other_resources_do_not_hold_a_cpu_job(preset: str, requ
     await batch.pass_time()
     assert batch.nodes_of("more") == [""]
     assert batch.nodes_of("cpu") == ["n0"]
-    await scheduler.stop()
 
 
 async def test_request_3_one_whole_gang_is_evicted_and_no_more(kai: Any) -> None:
@@ -158,7 +153,7 @@ async def test_request_3_one_whole_gang_is_evicted_and_no_more(kai: Any) -> None
     kai.nodes(5, cpu="16", **{GPU: "4"})
     kai.queue("a", resources=gpus(0))
     kai.queue("b", resources=gpus(20))
-    scheduler = await kai.start()
+    await kai.start()
     for number in range(10):
         kai.job(f"gang{number}", "a", 2, requests=requests(1))
     await kai.pass_time()
@@ -169,7 +164,6 @@ async def test_request_3_one_whole_gang_is_evicted_and_no_more(kai: Any) -> None
     gone = leaving(kai)
     assert len(gone) == 2
     assert len({name.rpartition("-")[0] for name in gone}) == 1
-    await scheduler.stop()
 
 
 async def test_request_3_surplus_pods_go_before_gangs(volcano: Any) -> None:
@@ -177,7 +171,7 @@ async def test_request_3_surplus_pods_go_before_gangs(volcano: Any) -> None:
     volcano.nodes(1, cpu="6")
     for name in ("a", "b"):
         volcano.queue(name)
-    scheduler = await volcano.start('actions: "enqueue, allocate, reclaim"')
+    await volcano.start('actions: "enqueue, allocate, reclaim"')
     volcano.job("whole", "a", 3)
     volcano.group("elastic", "a", 1)
     volcano.pods("elastic", 3)
@@ -188,7 +182,6 @@ async def test_request_3_surplus_pods_go_before_gangs(volcano: Any) -> None:
     await volcano.pass_time()
     (gone,) = leaving(volcano)
     assert gone.startswith("elastic-")
-    await scheduler.stop()
 
 
 @pytest.mark.slow
@@ -216,7 +209,6 @@ async def test_request_4_nobody_is_evicted_for_a_job_that_would_not_fit(
         await batch.pass_time(60)
     assert leaving(batch) == []
     assert set(waiting(scheduler)) >= {"default/head", "default/large"}
-    await scheduler.stop()
 
 
 async def test_request_4_work_that_comes_back_is_not_evicted_again_at_once(kai: Any) -> None:
@@ -224,7 +216,7 @@ async def test_request_4_work_that_comes_back_is_not_evicted_again_at_once(kai: 
     kai.nodes(1, cpu="8", **{GPU: "1"})
     kai.queue("a", resources=gpus(0))
     kai.queue("b", resources=gpus(1))
-    scheduler = await kai.start()
+    await kai.start()
     kai.job("low", "a", 1, requests=requests(1))
     await kai.pass_time()
     run_all(kai)
@@ -242,7 +234,6 @@ async def test_request_4_work_that_comes_back_is_not_evicted_again_at_once(kai: 
     assert leaving(kai) == [], "the job rests for ten seconds after its eviction"
     await kai.pass_time(30)
     assert leaving(kai) == ["low-1"]
-    await scheduler.stop()
 
 
 @pytest.mark.sampled(2)
@@ -252,7 +243,7 @@ async def test_request_6_a_gang_that_lost_a_node_is_served_first(preset: str, re
     batch = request.getfixturevalue(preset)
     batch.nodes(2, cpu="1")
     batch.queue("default")
-    scheduler = await batch.start()
+    await batch.start()
     # In Volcano and kube-batch, DRF would rank a job without any pod before one with a pod.
     batch.group("fresh", "default", 1)
     await batch.pass_time(5)
@@ -271,7 +262,6 @@ async def test_request_6_a_gang_that_lost_a_node_is_served_first(preset: str, re
     await batch.pass_time(5)
     assert sorted(batch.nodes_of("gang")) == ["n1", "n2"]
     assert batch.nodes_of("fresh") == [""]
-    await scheduler.stop()
 
 
 async def test_request_6_a_gang_that_was_evicted_does_not_come_first(volcano: Any) -> None:
@@ -290,7 +280,6 @@ async def test_request_6_a_gang_that_was_evicted_does_not_come_first(volcano: An
     assert len(leaving(volcano)) == 1
     tables = sessions_of(scheduler.scheduler)[0].tables
     assert not any(job.is_broken for job in tables.jobs.values())
-    await scheduler.stop()
 
 
 @pytest.mark.slow
@@ -303,15 +292,14 @@ async def test_request_7_unset_quotas_are_named_and_shares_can_be_computed(
     for name, quota in (("a", 6), ("b", 6)):
         kai.queue(name, resources=gpus(quota))
     with caplog.at_level(logging.WARNING):
-        scheduler = await kai.start()
+        await kai.start()
         for name in ("a", "b"):
             kai.group(f"job-{name}", name, 1)
             kai.pods(f"job-{name}", 8, requests=requests(1))
         await kai.pass_time()
     logged = "\n".join(record.getMessage() for record in caplog.records)
     assert "Queue unset: spec.resources.gpu.limit is not set, which means 0: no job of this queue may use gpu" in logged
-    shares = scheduler.values("kai_queue_fair_share_gpu", by="queue_name")
-    assert shares == {"a": 6, "b": 6, "unset": 0}
+    assert kai.values("kai_queue_fair_share_gpu", "a", "b", "unset") == {"a": 6, "b": 6, "unset": 0}
     edited = tmp_path / "edited.json"
     queue = kai.raw(kai.queue_kind, "a")
     queue["spec"]["resources"]["gpu"]["quota"] = 2
@@ -324,7 +312,6 @@ async def test_request_7_unset_quotas_are_named_and_shares_can_be_computed(
     }
     out = await queue_command(kai, "whatif", "default/job-b")
     assert "Verdict:" in out
-    await scheduler.stop()
 
 
 async def test_request_15_place_in_line_and_dry_run(kai: Any, queue_command: Callable[..., Awaitable[str]]) -> None:
@@ -340,7 +327,7 @@ async def test_request_15_place_in_line_and_dry_run(kai: Any, queue_command: Cal
         kai.job(f"late{number}", "a", 1, requests=requests(1))
         await kai.pass_time(2)
     assert "place 2 of 3 waiting jobs of queue a, after default/late0" in await queue_command(kai, "explain", "late1")
-    await scheduler.stop()
+    await scheduler.close()
     kai.job("claim", "b", 2, requests=requests(1))
     before = [pod.metadata.resource_version for pod in kai.cluster.pods()]
     out = await queue_command(kai, "whatif", "claim")

@@ -103,7 +103,7 @@ async def test_volcano_says_that_a_job_is_not_enqueued(volcano: Any) -> None:
     volcano.nodes(1, cpu="4")
     volcano.queue("q")
     tiers = VOLCANO.replace("{name: gang}", "{name: gang}, {name: never}")
-    await volcano.start(f'actions: "enqueue, allocate", {tiers}', offer=offers)
+    await volcano.start(f'actions: "enqueue, allocate", {tiers}', register=offers)
     volcano.group("runs", "q", 1, minResources={"cpu": "1"})
     volcano.pods("runs", 1)
     await volcano.pass_time(5)

@@ -19,7 +19,6 @@ from pyscheduler_batch.sessions.assembly import sessions_of
 
 if TYPE_CHECKING:
     from plugins.batch.tests.conftest import BatchCluster
-    from pyscheduler.framework.plugin_failures import PluginFailure
     from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler_batch.contract import Job, Key, Session
 
@@ -60,6 +59,9 @@ def offers(registry: Registry) -> None:
     registry.add_action("expire", f"{__name__}:Expire")
 
 
+OFFERED = {"register": offers, "allow_plugin_errors": True}
+
+
 def fair_offers(registry: Registry) -> None:
     """Offer the queue dialect `fair`."""
     registry.add_queue_dialect("fair", f"{fair_queues.__name__}:ROW")
@@ -69,9 +71,8 @@ async def _text_of(batch: BatchCluster, args: str) -> str:
     """Return why two jobs wait; a failure of `Batch` must have been reported with the same text."""
     batch.nodes(1, cpu="8")
     batch.queue("default")
-    scheduler = await batch.start(args, offer=offers)
-    failures: list[PluginFailure] = []
-    scheduler.scheduler.plugin_failures.listeners.append(failures.append)
+    scheduler = await batch.start(args, **OFFERED)
+    failures = scheduler.plugin_errors
     for name in ("one", "two"):
         batch.job(name, "default", 1)
     await batch.pass_time()
@@ -80,7 +81,7 @@ async def _text_of(batch: BatchCluster, args: str) -> str:
     assert text.startswith(prefix), text
     assert {failure.plugin for failure in failures} == {"Batch"}
     assert failures[-1].place, "the report has no place"
-    await scheduler.stop()
+    await scheduler.close()
     return text.removeprefix(prefix)
 
 
@@ -188,7 +189,7 @@ async def test_a_run_that_raises_anything_costs_the_pass(
         kai.nodes(1, cpu="8")
         kai.queue("default")
         before = "- schedulerName: plain\n"
-        scheduler = await kai.start('actions: "expire, allocate"', before=before, offer=offers)
+        await kai.start('actions: "expire, allocate"', before=before, **OFFERED)
         kai.job("one", "default", 1)
         await kai.pass_time(10)
         prefix = 'SessionFailed: no job can be scheduled, because the pass failed: action "expire": '
@@ -198,7 +199,6 @@ async def test_a_run_that_raises_anything_costs_the_pass(
         assert kai.cluster.pod("ordinary").node_name == "n0"
     await kai.pass_time(10)
     assert kai.nodes_of("one") == ["n0"]
-    await scheduler.stop()
 
 
 async def test_a_scheduler_that_is_cancelled_ends_in_a_pass(kai: BatchCluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +211,7 @@ async def test_a_scheduler_that_is_cancelled_ends_in_a_pass(kai: BatchCluster, m
 
     monkeypatch.setattr(Expire, "run", run)
     kai.queue("default")
-    scheduler = await kai.start('actions: "expire"', offer=offers)
+    scheduler = await kai.start('actions: "expire"', **OFFERED)
     kai.job("one", "default", 1)
     await kai.pass_time(1)
     assert began.is_set()
@@ -220,8 +220,7 @@ async def test_a_scheduler_that_is_cancelled_ends_in_a_pass(kai: BatchCluster, m
     loop.cancel()
     await kai.pass_time(0)
     assert loop.cancelled()
-    assert "session_failed" not in scheduler.warnings()
-    await scheduler.stop()
+    assert "session_failed" not in scheduler.warnings
 
 
 async def test_texts_are_bounded(kai: BatchCluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,7 +231,7 @@ async def test_texts_are_bounded(kai: BatchCluster, monkeypatch: pytest.MonkeyPa
 
     kai.nodes(1, cpu="8")
     kai.queue("default")
-    scheduler = await kai.start('actions: "expire, allocate"', offer=offers)
+    await kai.start('actions: "expire, allocate"', **OFFERED)
     kai.job("one", "q" * 100_000, 1)
     await kai.pass_time()
     assert message(kai, "one-0").startswith("QueueDoesNotExist")
@@ -242,22 +241,21 @@ async def test_texts_are_bounded(kai: BatchCluster, monkeypatch: pytest.MonkeyPa
     await kai.pass_time()
     assert message(kai, "two-0").startswith("SessionFailed")
     assert len(message(kai, "two-0")) < 5000
-    await scheduler.stop()
 
 
 async def test_a_run_that_is_not_async_names_the_action(kai: BatchCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused at the start; replaced later, it fails the pass with the same text."""
     kai.nodes(1, cpu="8")
     kai.queue("default")
-    scheduler = await kai.start('actions: "expire, allocate"', offer=offers)
+    scheduler = await kai.start('actions: "expire, allocate"', **OFFERED)
     monkeypatch.setattr(Expire, "run", lambda action, session: None)
     kai.job("one", "default", 1)
     await kai.pass_time()
     text = 'action "expire": run is not async; write "async def run(self, session)"'
     assert f"{text}, test_wrong" in message(kai, "one-0")
-    await scheduler.stop()
+    await scheduler.close()
     with pytest.raises(ConfigError, match=re.escape(text)):
-        await kai.start('actions: "expire, allocate"', offer=offers)
+        await kai.start('actions: "expire, allocate"', **OFFERED)
 
 
 async def test_an_open_statement_names_the_action(kai: BatchCluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,11 +289,10 @@ async def test_ended_statements_are_fine(kai: BatchCluster, monkeypatch: pytest.
     monkeypatch.setattr(Expire, "run", run)
     kai.nodes(2, cpu="8")
     kai.queue("default")
-    scheduler = await kai.start('actions: "expire, allocate"', offer=offers)
+    await kai.start('actions: "expire, allocate"', **OFFERED)
     kai.job("one", "default", 1)
     await kai.pass_time()
     assert kai.nodes_of("one") == ["n1"]
-    await scheduler.stop()
 
 
 @pytest.mark.parametrize(
@@ -320,7 +317,7 @@ async def test_last_start_of_a_pod_without_a_group(kai: BatchCluster) -> None:
     Expire.began.clear()
     kai.nodes(1, cpu="8")
     kai.queue("default")
-    scheduler = await kai.start('actions: "expire, allocate"', offer=offers)
+    await kai.start('actions: "expire, allocate"', **OFFERED)
     bound_at = kai.cluster.clock.wall()
     labels = {"kai.scheduler/queue": "default"}
     kai.cluster.add_pod("alone", requests={"cpu": "1"}, labels=labels, scheduler_name="batch")
@@ -331,7 +328,6 @@ async def test_last_start_of_a_pod_without_a_group(kai: BatchCluster) -> None:
     began = Expire.began["default/alone"]
     assert began is not None
     assert bound_at <= began <= bound_at + 2
-    await scheduler.stop()
 
 
 @pytest.mark.sampled(2)
@@ -353,9 +349,8 @@ async def test_a_queue_dialect_that_fails_is_named(
     """The report names the dialect, the queue and the place of `read`, and the pods of the profile say the same."""
     monkeypatch.setattr(fair_queues, "ROW", attrs.evolve(fair_queues.ROW, read=read))
     kai.cluster.serve(FAIR_QUEUES)
-    scheduler = await kai.start(offer=fair_offers)
-    failures: list[PluginFailure] = []
-    scheduler.scheduler.plugin_failures.listeners.append(failures.append)
+    scheduler = await kai.start(register=fair_offers, allow_plugin_errors=True)
+    failures = scheduler.plugin_errors
     kai.cluster.add({"apiVersion": "fair.example/v1", "kind": "FairQueue", "metadata": {"name": "a"}}, FairQueue)
     kai.queue("b")
     kai.job("one", "a", 1)
@@ -379,7 +374,6 @@ async def test_a_queue_dialect_that_fails_is_named(
     await kai.pass_time(10)
     assert kai.nodes_of("two") == ["n0"]
     assert message(kai, "one-0").startswith("QueueDoesNotExist")
-    await scheduler.stop()
 
 
 async def test_a_queue_dialect_of_others_places_jobs(kai: BatchCluster) -> None:
@@ -388,13 +382,12 @@ async def test_a_queue_dialect_of_others_places_jobs(kai: BatchCluster) -> None:
     manifest = {"apiVersion": "fair.example/v1", "kind": "FairQueue", "metadata": {"name": "a"}, "spec": {"gpus": 1}}
     kai.cluster.add(manifest, FairQueue)
     kai.nodes(1, cpu="8", **{"nvidia.com/gpu": "2"})
-    scheduler = await kai.start(offer=fair_offers)
+    scheduler = await kai.start(register=fair_offers)
     kai.job("one", "a", 1, requests={"nvidia.com/gpu": "1"})
     await kai.pass_time()
     assert kai.nodes_of("one") == ["n0"]
     queues = sessions_of(scheduler.scheduler)[0].tables.queue_table()
     assert queues.quota[queues.index["a"]].tolist().count(1.0) == 1
-    await scheduler.stop()
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from plugins.batch.tests.test_gpu_sharing import gpus
-from plugins.volcano.tests.test_device_quotas import add
+from plugins.batch.tests.conftest import BatchCluster, gpus
 from pyscheduler.api import DeviceClass, ResourceClaim, ResourceSlice
 from pyscheduler.plugins.dynamic_resources.claims import MOST_CONSUMERS
-
-if TYPE_CHECKING:
-    from plugins.batch.tests.conftest import BatchCluster
 
 LABEL = "kai.scheduler/queue"
 
@@ -25,9 +21,10 @@ def add_devices(kai: BatchCluster, count: int) -> None:
             "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
             "devices": [{"name": f"d{at}"} for at in range(count)],
         }
-        add(kai, "ResourceSlice", name, spec, ResourceSlice, namespaced=False)
         selector = {"cel": {"expression": f"device.driver == '{name}.example.com'"}}
-        add(kai, "DeviceClass", name, {"selectors": [selector]}, DeviceClass, namespaced=False)
+        metadata = {"apiVersion": "resource.k8s.io/v1", "metadata": {"name": name}}
+        kai.cluster.add({**metadata, "kind": "ResourceSlice", "spec": spec}, ResourceSlice)
+        kai.cluster.add({**metadata, "kind": "DeviceClass", "spec": {"selectors": [selector]}}, DeviceClass)
 
 
 def claim(kai: BatchCluster, name: str, queue: str = "", *, count: int = 1, device_class: str = "gpu") -> None:

@@ -37,23 +37,21 @@ async def test_preferences_choose_the_node(kai: Any, affinity: Any, node: str, *
     """Without the policy, the first of equal nodes by name takes the pod."""
     kai.nodes(3, cpu="8")
     kai.queue("q")
-    scheduler = await kai.start(TIERS % ("{name: podaffinity}" if is_on else ""))
+    await kai.start(TIERS % ("{name: podaffinity}" if is_on else ""))
     for at, app in enumerate("abc"):
         kai.cluster.add_pod(app, labels={"app": app}, node_name=f"n{at}", requests={"cpu": "1"})
     kai.group("one", "q", 1)
     kai.pods("one", 1, affinity=affinity)
     await kai.pass_time()
     assert kai.nodes_of("one") == [node if is_on else "n0"]
-    await scheduler.stop()
 
 
 async def test_members_of_a_gang_see_each_other(kai: Any) -> None:
     """A gang whose pods prefer to be apart is spread within one pass."""
     kai.nodes(3, cpu="8")
     kai.queue("q")
-    scheduler = await kai.start(TIERS % "{name: podaffinity}")
+    await kai.start(TIERS % "{name: podaffinity}")
     kai.group("one", "q", 3)
     kai.pods("one", 3, labels={"app": "one"}, affinity=preferring("podAntiAffinity", (1, "one")))
     await kai.pass_time()
     assert sorted(kai.nodes_of("one")) == ["n0", "n1", "n2"]
-    await scheduler.stop()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from plugins.batch.tests.conftest import BatchCluster, gpus
 from pyscheduler.api import Node, Pod
 from pyscheduler_batch.model.memory import Memory
 from pyscheduler_batch.sessions.assembly import sessions_of
@@ -18,19 +19,16 @@ from pyscheduler_kai.search_memory import Attempt
 from pyscheduler_kai.solver import Solver
 
 if TYPE_CHECKING:
-    from plugins.batch.tests.conftest import BatchCluster
     from pyscheduler_batch.sessions.source import Pass, Sessions
 
 GPU = "nvidia.com/gpu"
 RACK = "example.com/rack"
-FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 STEPS = 24
 
 
 def gpu_queue(kai: BatchCluster, name: str, quota: float) -> None:
     """Create a queue in which only GPUs are divided."""
-    gpu = {"quota": quota, "limit": -1, "overQuotaWeight": 1}
-    kai.queue(name, resources={"cpu": FREE, "memory": FREE, "gpu": gpu})
+    kai.queue(name, resources=gpus(quota))
 
 
 def gang(kai: BatchCluster, name: str, queue: str, count: int, gpus: int = 1, **keywords: Any) -> None:

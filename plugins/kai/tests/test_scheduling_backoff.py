@@ -33,9 +33,8 @@ async def tried_in_vain(kai: Any, backoff: int) -> Any:
 
 async def test_a_group_without_backoff_is_tried_again(kai: Any) -> None:
     """With -1, the group starts as soon as there is room."""
-    scheduler = await tried_in_vain(kai, -1)
+    await tried_in_vain(kai, -1)
     assert kai.nodes_of("one") == ["large"]
-    await scheduler.stop()
 
 
 async def test_a_pool_tries_a_group_with_backoff_once(kai: Any) -> None:
@@ -49,7 +48,6 @@ async def test_a_pool_tries_a_group_with_backoff_once(kai: Any) -> None:
     kai.patch_status(kai.group_kind, "one", {"schedulingConditions": []})
     await kai.pass_time()
     assert kai.nodes_of("one") == ["large"]
-    await scheduler.stop()
 
 
 @pytest.mark.parametrize(
@@ -69,18 +67,17 @@ async def test_the_last_transition_counts(kai: Any, last: str, node: str) -> Non
         for pool in ("default", "b")
     ]
     kai.patch_status(kai.group_kind, "one", {"schedulingConditions": conditions})
-    scheduler = await kai.start()
+    await kai.start()
     kai.pods("one", 1)
     await kai.pass_time()
     assert kai.nodes_of("one") == [node]
-    await scheduler.stop()
 
 
 async def test_a_group_that_runs_is_not_held_back(kai: Any) -> None:
     """A condition from an earlier time does not keep a running group from growing."""
     kai.cluster.add_node("large", allocatable=CPU)
     kai.queue("a")
-    scheduler = await kai.start()
+    await kai.start()
     kai.group("one", "a", 1, schedulingBackoff=1)
     kai.pods("one", 1)
     await kai.pass_time()
@@ -89,4 +86,3 @@ async def test_a_group_that_runs_is_not_held_back(kai: Any) -> None:
     kai.pods("one", 1, start=1)
     await kai.pass_time()
     assert kai.nodes_of("one") == ["large", "large"]
-    await scheduler.stop()

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 
 from kube_testserver.serving.faults import Fault
+from plugins.batch.tests.conftest import BatchCluster, gpus
 from pyscheduler import ReservePlugin, Status
 from pyscheduler.api import Pod
 
 if TYPE_CHECKING:
-    from plugins.batch.tests.conftest import BatchCluster
     from pyscheduler import CycleState
 
-UNLIMITED = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 STALE = "kai.scheduler/stale-podgroup-timestamp"
 
 
@@ -176,7 +175,7 @@ async def test_a_member_that_cannot_be_reserved_does_not_make_a_gang_whole(kai: 
     Refuses.pods = {"gang-2"}
     kai.nodes(2, cpu="4")
     kai.queue("a")
-    await kai.start(offer=lambda registry: registry.add("Refuses", Refuses), plugins=", {name: Refuses}")
+    await kai.start(register=lambda registry: registry.add("Refuses", Refuses), plugins=", {name: Refuses}")
     kai.cluster.server.lifecycle(start_seconds=0.5, stop_seconds=0.5).start()
     kai.job("gang", "a", 2)
     await kai.pass_time(3)
@@ -193,8 +192,7 @@ async def test_a_promise_of_room_that_is_never_free_does_not_make_a_gang_whole(k
     """The API server refuses to evict the victims; in the end the gang gives its own room back."""
     kai.nodes(1, **{"cpu": "4", "nvidia.com/gpu": "2"})
     for name in "ab":
-        gpu = {"quota": 2 if name == "b" else 0, "limit": -1, "overQuotaWeight": 1}
-        kai.queue(name, resources={"cpu": UNLIMITED, "memory": UNLIMITED, "gpu": gpu})
+        kai.queue(name, resources=gpus(2 if name == "b" else 0))
     await kai.start()
     kai.cluster.server.lifecycle(start_seconds=0.5, stop_seconds=0.5).start()
     kai.job("gang", "b", 2, requests={"cpu": "1", "nvidia.com/gpu": "1"})

@@ -103,7 +103,6 @@ async def test_a_queue_holds_no_more_devices_than_it_may(volcano: Any, arguments
         volcano.go("Succeeded", "one-0")
         await volcano.pass_time()
         assert "two-0" in bound(volcano)
-    await scheduler.stop()
 
 
 async def test_an_enqueued_job_waits_for_devices(volcano: Any) -> None:
@@ -121,7 +120,6 @@ async def test_an_enqueued_job_waits_for_devices(volcano: Any) -> None:
     await volcano.pass_time()
     assert bound(volcano) == {"one-0"}
     assert reason(scheduler, "two").startswith("QueueLimit: queue default is full: deviceclass/gpu 4 of 2")
-    await scheduler.stop()
 
 
 async def test_jobs_of_one_pass_are_not_enqueued_beyond_the_limit(volcano: Any) -> None:
@@ -139,7 +137,6 @@ async def test_jobs_of_one_pass_are_not_enqueued_beyond_the_limit(volcano: Any) 
     (held,) = (name for name, phase in phases.items() if phase == "Pending")
     assert reason(scheduler, held).startswith("QueueQuota: queue resource quota insufficient: queue default: ")
     assert len(bound(volcano)) == 2
-    await scheduler.stop()
 
 
 @pytest.mark.slow
@@ -149,7 +146,7 @@ async def test_a_shared_claim_counts_once(volcano: Any) -> None:
     volcano.queue("default", capability={COUNT: "3"})
     claim(volcano, "shared", count=2)
     claim(volcano, "other", count=2)
-    scheduler = await volcano.start(TIERS % "")
+    await volcano.start(TIERS % "")
     for at in range(3):
         job(volcano, f"g{at}", "default", "shared")
         await volcano.pass_time()
@@ -163,7 +160,6 @@ async def test_a_shared_claim_counts_once(volcano: Any) -> None:
     volcano.cluster.delete_pod("g2-0")
     await volcano.pass_time()
     assert "g3-0" in bound(volcano)
-    await scheduler.stop()
 
 
 @pytest.mark.sampled(2)
@@ -183,13 +179,12 @@ async def test_parts_of_devices_are_limited(
     add_devices(volcano)
     volcano.queue("default", capability=capability)
     given = f", arguments: {{capacity.DRAConsumableCapacityEnable: {arguments}}}" if arguments else ""
-    scheduler = await volcano.start(TIERS % given)
+    await volcano.start(TIERS % given)
     for name in ("one", "two"):
         claim(volcano, name, memory="15Gi", count=2)
         job(volcano, name, "default", name)
         await volcano.pass_time()
     assert bound(volcano) == expected
-    await scheduler.stop()
 
 
 async def test_limits_of_queues_above_count(volcano: Any) -> None:
@@ -206,14 +201,13 @@ async def test_limits_of_queues_above_count(volcano: Any) -> None:
         await volcano.pass_time()
     assert bound(volcano) == {"a-0"}
     assert "queue org is full: deviceclass/gpu 4 of 3" in reason(scheduler, "b")
-    await scheduler.stop()
 
 
 async def test_claims_of_templates_count_once_they_exist(volcano: Any) -> None:
     """The claim that a controller makes for a pod has the pod as owner; its name is in the pod's status."""
     add_devices(volcano)
     volcano.queue("default", capability={COUNT: "1"})
-    scheduler = await volcano.start(TIERS % "")
+    await volcano.start(TIERS % "")
     for name in ("one", "two"):
         volcano.group(name, "default", 1)
         volcano.pods(name, 1, spec={"resourceClaims": [{"name": "c", "resourceClaimTemplateName": "t"}]})
@@ -236,7 +230,6 @@ async def test_claims_of_templates_count_once_they_exist(volcano: Any) -> None:
         volcano.cluster.patch(Pod, pod.name, {"status": {"resourceClaimStatuses": statuses}}, status=True)
         await volcano.pass_time()
     assert bound(volcano) == {"one-0"}
-    await scheduler.stop()
 
 
 @pytest.mark.parametrize("seed", range(5))

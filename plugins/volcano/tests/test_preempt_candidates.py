@@ -138,7 +138,7 @@ async def test_arguments_of_actions_are_read_from_the_file(volcano: Any, caplog:
     volcano.nodes(4, cpu="1")
     volcano.queue("default")
     arguments = "enableTopologyAwarePreemption: true, minCandidateNodesPercentage: 100, minCandidateNodesAbsolute: some"
-    scheduler = await volcano.start(
+    await volcano.start(
         "actions: 'enqueue, allocate, preempt', "
         f"configurations: [{{name: preempt, arguments: {{{arguments}}}}}], "
         "tiers: [{plugins: [{name: priority}, {name: gang, enablePreemptable: false}]}, "
@@ -156,4 +156,3 @@ async def test_arguments_of_actions_are_read_from_the_file(volcano: Any, caplog:
     await volcano.pass_time()
     gone = [each.name for each in volcano.cluster.pods() if each.is_terminating]
     assert gone == ["g2-0"]
-    await scheduler.stop()

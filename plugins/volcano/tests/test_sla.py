@@ -27,7 +27,7 @@ async def test_a_job_is_enqueued_when_its_waiting_time_ends(
     """Overcommit keeps the job out until then; nothing but the time changes."""
     volcano.nodes(1, cpu="1")
     volcano.queue("default")
-    scheduler = await volcano.start(TIERS % arguments)
+    await volcano.start(TIERS % arguments)
     volcano.group("big", "default", 1, minResources={"cpu": "4"})
     if own:
         waiting(volcano, "big", own)
@@ -35,7 +35,6 @@ async def test_a_job_is_enqueued_when_its_waiting_time_ends(
     assert volcano.group_status("big")["phase"] == "Pending"
     await volcano.pass_time(15)
     assert volcano.group_status("big")["phase"] == "Inqueue"
-    await scheduler.stop()
 
 
 @pytest.mark.slow
@@ -43,17 +42,16 @@ async def test_a_job_without_a_waiting_time_is_not_hurried(volcano: Any) -> None
     """Without argument and annotation, the policy has no opinion."""
     volcano.nodes(1, cpu="1")
     volcano.queue("default")
-    scheduler = await volcano.start(TIERS % "")
+    await volcano.start(TIERS % "")
     volcano.group("big", "default", 1, minResources={"cpu": "4"})
     await volcano.pass_time(7200)
     assert volcano.group_status("big")["phase"] == "Pending"
-    await scheduler.stop()
 
 
 async def test_the_earlier_deadline_comes_first(volcano: Any) -> None:
     """Of two jobs for one node, the younger one with the shorter waiting time gets it."""
     volcano.queue("default")
-    scheduler = await volcano.start(TIERS % ARGUMENTS)
+    await volcano.start(TIERS % ARGUMENTS)
     volcano.job("old", "default", 1)
     await volcano.pass_time(5)
     volcano.job("urgent", "default", 1)
@@ -62,4 +60,3 @@ async def test_the_earlier_deadline_comes_first(volcano: Any) -> None:
     volcano.nodes(1, cpu="1")
     await volcano.pass_time(5)
     assert (volcano.nodes_of("old"), volcano.nodes_of("urgent")) == ([""], ["n0"])
-    await scheduler.stop()

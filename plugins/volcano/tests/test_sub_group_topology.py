@@ -87,7 +87,7 @@ async def test_a_sub_group_runs_in_one_hyper_node(
 ) -> None:
     """Lower tiers come first, and the fullest HyperNode; a sub-group without one keeps the job from starting."""
     add_racks(volcano)
-    scheduler = await volcano.start(TIERS)
+    await volcano.start(TIERS)
     job(volcano, slices, size, topology)
     await volcano.pass_time()
     found = places(volcano)
@@ -96,7 +96,6 @@ async def test_a_sub_group_runs_in_one_hyper_node(
     else:
         assert all(len({rack[0] for rack in racks.split()}) == (1 if slices == 2 else 2) for racks in found.values())
         assert "-" not in "".join(found.values())
-    await scheduler.stop()
 
 
 @pytest.mark.parametrize(
@@ -122,7 +121,7 @@ async def test_pods_say_which_topology_keeps_them_waiting(
 ) -> None:
     """The message names the tier, and the HyperNode with the most room."""
     add_racks(volcano, {"a0": 3, "a1": 2})
-    scheduler = await volcano.start(TIERS)
+    await volcano.start(TIERS)
     if topology:
         volcano.group("j", "default", 4, networkTopology=topology)
         volcano.pods("j", 4)
@@ -132,17 +131,15 @@ async def test_pods_say_which_topology_keeps_them_waiting(
     messages = {each.message for pod in volcano.cluster.pods() for each in pod.status.conditions}
     assert len(messages) == 1
     assert messages.pop().endswith(expected)
-    await scheduler.stop()
 
 
 async def test_without_the_policy_a_topology_does_not_count(volcano: Any) -> None:
     """The pods of a slice take any nodes."""
     add_racks(volcano)
-    scheduler = await volcano.start(TIERS.replace(", {name: network-topology-aware}", ""))
+    await volcano.start(TIERS.replace(", {name: network-topology-aware}", ""))
     job(volcano, 2, 3, HARD)
     await volcano.pass_time()
     assert "-" not in "".join(places(volcano).values())
-    await scheduler.stop()
 
 
 @pytest.mark.parametrize(
@@ -156,38 +153,35 @@ async def test_a_flag_turns_the_order_of_hyper_nodes_off(volcano: Any, flag: str
     """Without the order, the first HyperNode of the tier takes the sub-group."""
     add_racks(volcano)
     name = "{name: network-topology-aware%s}"
-    scheduler = await volcano.start(TIERS.replace(name % "", name % (f", {flag}" if flag else "")))
+    await volcano.start(TIERS.replace(name % "", name % (f", {flag}" if flag else "")))
     job(volcano, 1, 2, HARD)
     await volcano.pass_time()
     assert places(volcano) == expected
-    await scheduler.stop()
 
 
 async def test_a_flag_turns_domains_off(volcano: Any) -> None:
     """A sub-group that is too large for each rack takes nodes all over."""
     add_racks(volcano)
     name = "{name: network-topology-aware%s}"
-    scheduler = await volcano.start(TIERS.replace(name % "", name % ", enabledHyperNodeGradient: false"))
+    await volcano.start(TIERS.replace(name % "", name % ", enabledHyperNodeGradient: false"))
     job(volcano, 1, 4, HARD)
     await volcano.pass_time()
     assert "-" not in "".join(places(volcano).values())
-    await scheduler.stop()
 
 
 async def test_sub_groups_stay_within_the_hyper_node_of_the_job(volcano: Any) -> None:
     """The job may use one block, where the first rack of three nodes is too much for both."""
     add_racks(volcano, {"a0": 3, "a1": 1, "b0": 2, "b1": 2})
-    scheduler = await volcano.start(TIERS)
+    await volcano.start(TIERS)
     job(volcano, 2, 2, HARD, networkTopology={"mode": "hard", "highestTierAllowed": 2})
     await volcano.pass_time()
     assert places(volcano) == {"s0": "b0 b0", "s1": "b1 b1"}
-    await scheduler.stop()
 
 
 async def test_a_sub_group_grows_where_it_runs(volcano: Any) -> None:
     """Another pod of a slice takes the last node of its rack; one more waits, although other racks are empty."""
     add_racks(volcano)
-    scheduler = await volcano.start(TIERS)
+    await volcano.start(TIERS)
     job(volcano, 1, 2, {"mode": "hard", "highestTierAllowed": 1}, count=2)
     volcano.cluster.delete_node("a1-0")
     volcano.cluster.delete_node("b0-0")
@@ -200,13 +194,12 @@ async def test_a_sub_group_grows_where_it_runs(volcano: Any) -> None:
     members(volcano, 0, 1, start=3)
     await volcano.pass_time()
     assert places(volcano) == {"s0": "- a0 a0 a0"}
-    await scheduler.stop()
 
 
 async def test_a_job_with_a_topology_in_a_policy_evicts_nobody(volcano: Any) -> None:
     """As in Volcano: evictions on single nodes would not make room in one HyperNode."""
     add_racks(volcano, {"a0": 1})
-    scheduler = await volcano.start("actions: 'enqueue, allocate, preempt', " + TIERS)
+    await volcano.start("actions: 'enqueue, allocate, preempt', " + TIERS)
     volcano.cluster.add_pod("low", scheduler_name="batch", requests={"cpu": "1"}, priority=1)
     await volcano.pass_time()
     volcano.go("Running", "low")
@@ -226,7 +219,6 @@ async def test_a_job_with_a_topology_in_a_policy_evicts_nobody(volcano: Any) -> 
         await volcano.pass_time()
         gone = [pod.name for pod in volcano.cluster.pods() if pod.is_terminating]
         assert gone == (["low"] if is_evicted else [])
-    await scheduler.stop()
 
 
 @pytest.mark.slow
@@ -244,5 +236,4 @@ async def test_a_bad_hyper_node_is_logged_once(volcano: Any, caplog: pytest.LogC
     lines = [record.getMessage() for record in caplog.records if "HyperNode" in record.getMessage()]
     number = "1000000000000000000000000000000"
     assert lines == [f"HyperNode bad: spec.tier: {number} is not between -1000 and 1000; 1000 counts (and 1 more)"]
-    assert scheduler.warnings() == {}
-    await scheduler.stop()
+    assert scheduler.warnings == {}

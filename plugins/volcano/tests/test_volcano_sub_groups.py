@@ -51,7 +51,7 @@ async def test_sub_groups_are_bound_whole(volcano: Any, cpus: int, expected: Map
     """Two of three sub-groups of four start the job; the third one starts whole or not at all."""
     volcano.nodes(1, cpu=str(cpus))
     volcano.queue("default")
-    scheduler = await volcano.start()
+    await volcano.start()
     volcano.group("g", "default", 8, subGroupPolicy=[POLICY])
     members(volcano, {"0": 4, "1": 4, "2": 4})
     await volcano.pass_time()
@@ -59,14 +59,13 @@ async def test_sub_groups_are_bound_whole(volcano: Any, cpus: int, expected: Map
     if not expected:
         text = "Sub-groups without nodes for their size: tp: 1 of 2 sub-groups (tp/1 0/4, tp/2 0/4)"
         assert text in message(volcano, "s0-0")
-    await scheduler.stop()
 
 
 async def test_a_job_with_too_few_sub_groups_is_not_valid(volcano: Any) -> None:
     """Enough pods in one sub-group do not help; the second sub-group starts the job."""
     volcano.nodes(1, cpu="16")
     volcano.queue("default")
-    scheduler = await volcano.start()
+    await volcano.start()
     volcano.group("g", "default", 4, subGroupPolicy=[POLICY])
     members(volcano, {"0": 6})
     await volcano.pass_time()
@@ -76,39 +75,36 @@ async def test_a_job_with_too_few_sub_groups_is_not_valid(volcano: Any) -> None:
     members(volcano, {"1": 4})
     await volcano.pass_time()
     assert bound(volcano) == {"s0": 6, "s1": 4}
-    await scheduler.stop()
 
 
 async def test_pods_that_no_policy_matches_are_placed_one_by_one(volcano: Any) -> None:
     """They come after the sub-groups that the job needs."""
     volcano.nodes(1, cpu="9")
     volcano.queue("default")
-    scheduler = await volcano.start()
+    await volcano.start()
     volcano.group("g", "default", 8, subGroupPolicy=[POLICY])
     members(volcano, {"": 3, "0": 4, "1": 4})
     await volcano.pass_time()
     assert bound(volcano) == {"s0": 4, "s1": 4, "s": 1}
-    await scheduler.stop()
 
 
 async def test_a_sub_group_with_a_small_room_leaves_it_to_another(volcano: Any) -> None:
     """A sub-group whose pods are too large gives up what it took, and the others start."""
     volcano.nodes(2, cpu="5")
     volcano.queue("default")
-    scheduler = await volcano.start()
+    await volcano.start()
     volcano.group("g", "default", 8, subGroupPolicy=[POLICY])
     members(volcano, {"0": 4}, requests={"cpu": "3"})
     members(volcano, {"1": 4, "2": 4})
     await volcano.pass_time()
     assert bound(volcano) == {"s1": 4, "s2": 4}
-    await scheduler.stop()
 
 
 async def test_a_replaced_member_completes_its_sub_group(volcano: Any) -> None:
     """A sub-group that lost a pod gets the new one; the others stay."""
     volcano.nodes(1, cpu="8")
     volcano.queue("default")
-    scheduler = await volcano.start()
+    await volcano.start()
     volcano.group("g", "default", 8, subGroupPolicy=[POLICY])
     members(volcano, {"0": 4, "1": 4})
     await volcano.pass_time()
@@ -117,7 +113,6 @@ async def test_a_replaced_member_completes_its_sub_group(volcano: Any) -> None:
     members(volcano, {"1": 1}, start=9)
     await volcano.pass_time()
     assert bound(volcano) == {"s0": 4, "s1": 4}
-    await scheduler.stop()
 
 
 STEPS = st.one_of(
@@ -147,7 +142,7 @@ async def live(volcano: Any, steps: list[tuple[str, str, int]], fired: Counter[s
     """Play a history, and check after each step what was bound in it."""
     volcano.nodes(1, cpu="6")
     volcano.queue("default")
-    scheduler = await volcano.start()
+    await volcano.start()
     volcano.group("g", "default", 8, subGroupPolicy=[POLICY])
     members(volcano, {"0": 4, "1": 3})
     known: set[str] = set()
@@ -168,5 +163,4 @@ async def live(volcano: Any, steps: list[tuple[str, str, int]], fired: Counter[s
         assert not fresh or whole >= POLICY["minSubGroups"], counts
         fired["started" if fresh else "waited"] += 1
         known = set(placed)
-    await scheduler.stop()
     await volcano.cluster.close()
