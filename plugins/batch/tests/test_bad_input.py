@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pytest
 
-from plugins.batch.tests.conftest import PROFILE, BatchCluster, gpus
 from pyscheduler.framework import ConfigError
 from pyscheduler_batch.contract import (
     Action,
@@ -23,6 +22,7 @@ from pyscheduler_batch.contract import (
     VictimFilter,
 )
 from pyscheduler_batch.sessions.assembly import sessions_of
+from pyscheduler_lab.testing import PROFILE, BatchCluster, gpus
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,9 +19,9 @@ from pyscheduler_batch.sessions.assembly import sessions_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from plugins.batch.tests.conftest import BatchCluster
     from pyscheduler.api import Pod
     from pyscheduler.testing import FakeCluster, FakeFramework
+    from pyscheduler_lab.testing import BatchCluster
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from plugins.batch.tests.conftest import BatchCluster
 from pyscheduler.api import PodDisruptionBudget
 from pyscheduler.framework import ConfigError
+from pyscheduler_lab.testing import BatchCluster
 
 if TYPE_CHECKING:
     from pyscheduler.testing import FakeCluster

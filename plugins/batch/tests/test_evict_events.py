@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from plugins.batch.tests.conftest import gpus
+from pyscheduler_lab.testing import gpus
 
 
 async def test_an_eviction_counts_each_pod_once(kai: Any) -> None:

@@ -11,7 +11,7 @@ from pyscheduler_batch.sessions.assembly import sessions_of
 from pyscheduler_batch.sessions.submission import Submission
 
 if TYPE_CHECKING:
-    from plugins.batch.tests.conftest import BatchCluster
+    from pyscheduler_lab.testing import BatchCluster
 
 
 @pytest.fixture(params=["kai", "volcano", "kube_batch"])

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kube_testserver.serving.faults import Fault
-from plugins.batch.tests.conftest import BatchCluster, gpus
 from pyscheduler.api import ConfigMap, Namespace, Pod
 from pyscheduler.framework import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
@@ -17,6 +16,7 @@ from pyscheduler_batch.binder.requests import BIND_REQUESTS
 from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL, groups_of
 from pyscheduler_batch.gpu_sharing.plugin import GpuSharing
 from pyscheduler_batch.sessions.assembly import sessions_of
+from pyscheduler_lab.testing import BatchCluster, gpus
 
 if TYPE_CHECKING:
     from pyscheduler.testing import FakeCluster, FakeFramework

@@ -10,7 +10,7 @@ import pytest
 from pyscheduler.api import Pod
 
 if TYPE_CHECKING:
-    from plugins.batch.tests.conftest import BatchCluster
+    from pyscheduler_lab.testing import BatchCluster
 
 REACHED = "pyscheduler.io/reached-minimum"
 LABEL = "kai.scheduler/subgroup-name"

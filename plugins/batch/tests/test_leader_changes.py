@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from plugins.batch.tests.conftest import BatchCluster
+from pyscheduler_lab.testing import BatchCluster
 
 if TYPE_CHECKING:
     from pyscheduler.testing import FakeCluster

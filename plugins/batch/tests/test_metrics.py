@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from plugins.batch.tests.conftest import gpus
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler_batch.model.queue_spec import QueueSpec
 from pyscheduler_batch.status.metrics import MOST_QUEUES, OTHERS, QueueMetrics
 from pyscheduler_batch.status.queues import QueueSums
 from pyscheduler_kai.reports import KaiReports
+from pyscheduler_lab.testing import gpus
 
 GPU = "nvidia.com/gpu"
 

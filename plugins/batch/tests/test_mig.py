@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from plugins.batch.tests.conftest import BatchCluster, gpus
 from plugins.batch.tests.test_gpu_sharing import begin, bound, share
 from pyscheduler.api import Node
 from pyscheduler.testing import make_node
 from pyscheduler_batch.gpu_sharing.mig import gpus_of_profile, sharing_refusal
+from pyscheduler_lab.testing import BatchCluster, gpus
 
 GPU = "nvidia.com/gpu"
 STRATEGY = "nvidia.com/mig.strategy"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from plugins.batch.tests.conftest import BatchCluster, gpus
 from plugins.batch.tests.test_gpu_sharing import begin, bound, share
 from pyscheduler_batch.gpu_sharing.books import groups_of
+from pyscheduler_lab.testing import BatchCluster, gpus
 
 GPU = "nvidia.com/gpu"
 

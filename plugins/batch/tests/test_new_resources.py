@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from plugins.batch.tests.conftest import BatchCluster
+    from pyscheduler_lab.testing import BatchCluster
 
 
 async def test_a_job_evicts_for_its_next_pod_after_a_new_resource_has_come(kai: BatchCluster) -> None:

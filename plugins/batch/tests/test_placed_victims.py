@@ -8,9 +8,9 @@ from pyscheduler_batch.contract import Action
 from pyscheduler_batch.model.tasks import TaskState
 
 if TYPE_CHECKING:
-    from plugins.batch.tests.conftest import BatchCluster
     from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler_batch.model.session import Session
+    from pyscheduler_lab.testing import BatchCluster
 
 
 class Oust(Action):

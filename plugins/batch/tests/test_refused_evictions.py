@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kube_testserver.serving.faults import Fault
-from plugins.batch.tests.conftest import BatchCluster, gpus
 from pyscheduler.api import Pod
+from pyscheduler_lab.testing import BatchCluster, gpus
 
 NODES = 3
 #: A lease of a promise, with the grace period, and the backoff after it, in seconds.

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kube_testserver.serving.faults import Fault
-from plugins.batch.tests.conftest import BatchCluster
 from pyscheduler.api import DeviceClass, Pod, ResourceClaim, ResourceSlice
 from pyscheduler.testing import FakeCluster
+from pyscheduler_lab.testing import BatchCluster
 
 
 def add(batch: BatchCluster, kind: str, name: str, spec: Any, type_: Any, *, namespaced: bool = False) -> None:

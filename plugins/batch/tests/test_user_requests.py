@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from plugins.batch.tests.conftest import gpus
 from pyscheduler_batch.cli.queue.command import main
 from pyscheduler_batch.sessions.assembly import sessions_of
+from pyscheduler_lab.testing import gpus
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

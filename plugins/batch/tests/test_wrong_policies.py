@@ -18,9 +18,9 @@ from pyscheduler_batch.contract import Action, JobOrder, Policy, TaskState
 from pyscheduler_batch.sessions.assembly import sessions_of
 
 if TYPE_CHECKING:
-    from plugins.batch.tests.conftest import BatchCluster
     from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler_batch.contract import Job, Key, Session
+    from pyscheduler_lab.testing import BatchCluster
 
 PRESETS = ["kai", "volcano"]
 

@@ -1,5 +1,5 @@
 """The fixtures of batch clusters."""
 
-from plugins.batch.tests.conftest import kai
+from pyscheduler_lab.testing import kai
 
 __all__ = ["kai"]

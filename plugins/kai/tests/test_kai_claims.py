@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from plugins.batch.tests.conftest import BatchCluster, gpus
 from pyscheduler.api import DeviceClass, ResourceClaim, ResourceSlice
 from pyscheduler.plugins.dynamic_resources.claims import MOST_CONSUMERS
+from pyscheduler_lab.testing import BatchCluster, gpus
 
 LABEL = "kai.scheduler/queue"
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from plugins.batch.tests.conftest import BatchCluster, gpus
 from pyscheduler.api import Node, Pod
 from pyscheduler_batch.model.memory import Memory
 from pyscheduler_batch.sessions.assembly import sessions_of
@@ -17,6 +16,7 @@ from pyscheduler_kai.evictions import Consolidation, Preempt, Reclaim
 from pyscheduler_kai.placement import Placement
 from pyscheduler_kai.search_memory import Attempt
 from pyscheduler_kai.solver import Solver
+from pyscheduler_lab.testing import BatchCluster, gpus
 
 if TYPE_CHECKING:
     from pyscheduler_batch.sessions.source import Pass, Sessions

@@ -17,7 +17,7 @@ from pyscheduler_kai.gang import Gang, TaskRules
 from pyscheduler_kai.orders import Elastic, Keys, Ray, TaskPriority
 
 if TYPE_CHECKING:
-    from plugins.batch.tests.conftest import BatchCluster
+    from pyscheduler_lab.testing import BatchCluster
 
 REQUEST = np.array([500.0, 2.0**30, 2.0, 1.0])
 AXIS = ResourceAxis.of(("nvidia.com/gpu",))

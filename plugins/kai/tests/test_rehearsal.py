@@ -17,9 +17,9 @@ from pyscheduler_kai.solver import _Search
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugins.batch.tests.conftest import BatchCluster
     from pyscheduler_batch.model.tasks import Task
     from pyscheduler_kai.rehearsal import Outcome
+    from pyscheduler_lab.testing import BatchCluster
 
 STEPS = 16
 

@@ -17,8 +17,8 @@ from pyscheduler_kai.solver import Solver
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from plugins.batch.tests.conftest import BatchCluster
     from pyscheduler_batch.sessions.source import Sessions
+    from pyscheduler_lab.testing import BatchCluster
 
 GPU = "nvidia.com/gpu"
 SPOT = {"key": "spot", "effect": "NoSchedule"}

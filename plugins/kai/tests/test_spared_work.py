@@ -15,11 +15,11 @@ from pyscheduler_batch.sessions.lasting_filters import LastingFilters
 from pyscheduler_batch.sessions.placer import SnapshotPlacer
 
 if TYPE_CHECKING:
-    from plugins.batch.tests.conftest import BatchCluster
     from pyscheduler.api import Pod
     from pyscheduler.framework import CycleState
     from pyscheduler_batch.model.tasks import Task
     from pyscheduler_batch.sessions.lasting_filters import LastingAnswer
+    from pyscheduler_lab.testing import BatchCluster
 
 HOST = "kubernetes.io/hostname"
 GPU = "nvidia.com/gpu"

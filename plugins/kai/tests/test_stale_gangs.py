@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 
 from kube_testserver.serving.faults import Fault
-from plugins.batch.tests.conftest import BatchCluster, gpus
 from pyscheduler import ReservePlugin, Status
 from pyscheduler.api import Pod
+from pyscheduler_lab.testing import BatchCluster, gpus
 
 if TYPE_CHECKING:
     from pyscheduler import CycleState

@@ -1,5 +1,5 @@
 """The fixtures of batch clusters."""
 
-from plugins.batch.tests.conftest import kube_batch
+from pyscheduler_lab.testing import kube_batch
 
 __all__ = ["kube_batch"]

@@ -1,5 +1,5 @@
 """The fixtures of batch clusters."""
 
-from plugins.batch.tests.conftest import kube_batch, volcano
+from pyscheduler_lab.testing import kube_batch, volcano
 
 __all__ = ["kube_batch", "volcano"]

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from plugins.batch.tests.conftest import BatchCluster
     from pyscheduler.runtime.equivalence_cache.classes import EquivalenceClass
     from pyscheduler.runtime.extension_points.run_context import CycleInput
     from pyscheduler.runtime.extension_points.scoring import Ranking
     from pyscheduler_batch.model.tasks import Task
+    from pyscheduler_lab.testing import BatchCluster
 
 STEPS = 40
 CACHED, PLAIN = "from the cache", "by the plugins"

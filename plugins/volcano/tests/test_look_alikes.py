@@ -16,8 +16,8 @@ from pyscheduler_lab.simulation.batch_cases.runs import Run, open_session
 from pyscheduler_volcano.look_alikes import KindLine
 
 if TYPE_CHECKING:
-    from plugins.batch.tests.conftest import BatchCluster
     from pyscheduler_batch.sessions.source import Pass
+    from pyscheduler_lab.testing import BatchCluster
 
 GIB = 1024**3
 ONE_TIER = [
