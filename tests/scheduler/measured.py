@@ -14,10 +14,7 @@ from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyscheduler import Plugin
-    from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.testing import FakeCluster
 
@@ -33,20 +30,12 @@ profiles:
 class Measured:
     """A scheduler on a fake cluster, with everything recorded."""
 
-    def __init__(
-        self,
-        cluster: FakeCluster,
-        *plugins: type[Plugin],
-        config: str = CONFIG,
-        offer: Callable[[Registry], object] = lambda _: None,
-    ) -> None:
-        """Build the scheduler; `offer` may add further offers to the registry."""
+    def __init__(self, cluster: FakeCluster, *plugins: type[Plugin], config: str = CONFIG) -> None:
         self.cluster = cluster
         self.metrics = Metrics()
         registry = discover()
         for plugin in plugins:
             registry.add(plugin.name, plugin)
-        offer(registry)
         enabled = ", ".join(f"{{name: {plugin.name}}}" for plugin in plugins)
         self.scheduler: Scheduler = build(
             loads(config % enabled, source="test"),
