@@ -1,4 +1,4 @@
-"""The packages that others use without the scheduler work alone, with the libraries that they declare."""
+"""Each distribution works alone, with the libraries that it declares."""
 
 from __future__ import annotations
 
@@ -8,19 +8,25 @@ import subprocess
 import sys
 import tomllib
 import venv
+from collections import deque
 from collections.abc import Iterable
 from importlib.metadata import distribution
 from pathlib import Path
 
 import attrs
 import pytest
+from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests import distributions, processes
 
-#: What tests of a package may use beside the package itself.
-TEST_TOOLS = ("hypothesis", "pytest", "pytest-asyncio")
+#: What tests may use beside what their distribution and its dependency group `test` require.
+TEST_TOOLS = ("hypothesis", "pytest", "pytest-asyncio", "pytest-timeout")
+#: The settings of pytest and hypothesis, and the configurations that replays in `lab` load.
+SHARED = ("configs", "conftest.py", "pyproject.toml")
+#: The limit for the tests of one distribution: those of `plugins/batch` take minutes, and longer on a busy machine.
+SECONDS = 3600.0
 OURS = {distributions.name_of(folder) for folder in (distributions.ROOT, *distributions.BESIDE)}
 
 #: A stranger's program: the official client against the server, and nothing else of this project.
@@ -82,17 +88,25 @@ class Alone:
                 if not link.exists():
                     link.symlink_to(given.locate_file(top))
 
-    def install(self, requirement: str, wheels: Path) -> None:
-        """Install a wheel and those of ours that it requires; fails where a library is missing."""
-        command = (sys.executable, "-m", "pip", "--python", self.folder / "bin/python", "install", "--quiet")
-        done = processes.run(
-            *command, "--no-index", "--find-links", wheels, requirement, env={**clean(), "PIP_CONFIG_FILE": os.devnull}
+    def install(self, *requirements: str, wheels: Path) -> None:
+        """Install wheels and those of ours that they require; fails where a library is missing."""
+        command = (
+            sys.executable,
+            "-m",
+            "pip",
+            "--python",
+            self.folder / "bin/python",
+            "install",
+            "--quiet",
+            "--no-index",
         )
+        environment = {**clean(), "PIP_CONFIG_FILE": os.devnull}
+        done = processes.run(*command, "--find-links", wheels, *requirements, env=environment)
         assert done.returncode == 0, done.stdout + done.stderr
 
     def python(self, *arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
         """Run its Python."""
-        return processes.run(self.folder / "bin/python", *arguments, cwd=cwd, env=clean())
+        return processes.run(self.folder / "bin/python", *arguments, cwd=cwd, env=clean(), seconds=SECONDS)
 
 
 def clean() -> dict[str, str]:
@@ -102,43 +116,50 @@ def clean() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the packages."""
+    """Build all distributions."""
     folder = tmp_path_factory.mktemp("wheels")
-    for source in distributions.PACKAGES:
-        processes.run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=source, check=True)
+    for source in (distributions.ROOT, *distributions.BESIDE):
+        deque(WheelBuilder(str(source)).build(directory=str(folder)), maxlen=0)
     return folder
 
 
-@pytest.fixture(params=distributions.PACKAGES, ids=lambda folder: folder.name)
+@pytest.fixture(params=distributions.BESIDE, ids=lambda folder: folder.name)
 def source(request: pytest.FixtureRequest) -> Path:
-    """Give the folder of a package."""
+    """Give the folder of a distribution."""
     assert isinstance(request.param, Path)
     return request.param
 
 
 @pytest.fixture
 def alone(tmp_path: Path, source: Path, wheels: Path) -> Alone:
-    """Give an environment with a package, all its extras, and the test tools."""
-    project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    """Give an environment with a distribution, all its extras, what its tests require, and the test tools."""
+    read = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))
+    project, needed = read["project"], read.get("dependency-groups", {}).get("test", [])
     extras = project.get("optional-dependencies", {})
     declared = [*project["dependencies"], *(line for lines in extras.values() for line in lines)]
     made = Alone(tmp_path / "env")
     venv.create(made.folder, with_pip=False)
-    made.give(*TEST_TOOLS, *declared)
-    made.install(f"{project['name']}[{','.join(extras)}]" if extras else project["name"], wheels)
+    made.give(*TEST_TOOLS, *declared, *needed)
+    whole = f"{project['name']}[{','.join(extras)}]" if extras else project["name"]
+    made.install(whole, *needed, wheels=wheels)
     return made
 
 
-def test_tests_of_a_package_pass_alone(alone: Alone, source: Path, tmp_path: Path) -> None:
-    """The package's own tests pass with its wheel and what it declares, away from this checkout."""
+@pytest.mark.timeout(SECONDS)
+def test_tests_of_a_distribution_pass_alone(alone: Alone, source: Path, tmp_path: Path) -> None:
+    """The distribution's own tests pass with its wheel and what it declares, away from this checkout."""
     folder = tmp_path / "copy"
-    for name in ("tests", "examples"):
-        if (source / name).exists():
-            shutil.copytree(source / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md"):
-        shutil.copy(source / name, folder)
-    assert alone.python("-c", "import pyscheduler", cwd=folder).returncode == 1
-    done = alone.python("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests", cwd=folder)
+    own = ("README.md", "examples", "pyproject.toml", "tests")
+    for path in (*map(distributions.ROOT.joinpath, SHARED), *map(source.joinpath, own)):
+        target = folder / path.relative_to(distributions.ROOT)
+        if path.is_dir():
+            shutil.copytree(path, target, ignore=shutil.ignore_patterns("__pycache__"))
+        elif path.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target)
+    assert alone.python("-c", "import pyscheduler", cwd=folder).returncode == (source in distributions.PACKAGES)
+    tests = source.relative_to(distributions.ROOT) / "tests"
+    done = alone.python("-m", "pytest", "-q", "-p", "no:cacheprovider", tests, cwd=folder)
     assert done.returncode == 0, done.stdout[-10_000:] + done.stderr
 
 

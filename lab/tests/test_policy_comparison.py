@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -16,7 +17,6 @@ from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler_lab.simulation.job_traces import Job, NodePool
 from pyscheduler_lab.simulation.policy_comparison import compare, policy_named, teams_of
-from tests import processes
 
 _DAY = 86400.0
 
@@ -79,13 +79,13 @@ def test_hash_seed_does_not_change_the_result() -> None:
         "print(sorted(played(crowded_jobs(40), 'kai').items()))"
     )
     first, second = (
-        processes.run(
-            sys.executable,
-            "-c",
-            code,
+        subprocess.run(
+            (sys.executable, "-c", code),
             env={**os.environ, "PYTHONHASHSEED": seed},
             cwd=Path(__file__).parents[2],
             check=True,
+            capture_output=True,
+            text=True,
         ).stdout
         for seed in ("1", "2")
     )
