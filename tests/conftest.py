@@ -6,10 +6,14 @@ import gc
 import signal
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests import forked, leftovers
+
+if TYPE_CHECKING:
+    from pyscheduler.testing import FakeCluster
 
 HERE = Path(__file__).parent
 
@@ -29,6 +33,12 @@ COLLECTIONS = (50_000, 20, 100)
 
 #: How long processes may take to end after the last test, in seconds.
 ENDING_SECONDS = 60.0
+
+
+@pytest.fixture
+def cluster(pyscheduler_cluster: FakeCluster) -> FakeCluster:
+    """Return the fake cluster of the test kit."""
+    return pyscheduler_cluster
 
 
 def pytest_configure(config: pytest.Config) -> None:

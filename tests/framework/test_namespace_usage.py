@@ -10,9 +10,9 @@ from pyscheduler.testing import FakeCluster
 from tests.testing.quota_ports import PortBySnapshot
 
 
-async def test_sums_follow_the_snapshot(pyscheduler_cluster: FakeCluster) -> None:
+async def test_sums_follow_the_snapshot(cluster: FakeCluster) -> None:
     """Nodes and pods come and go, and pods are evicted in what-ifs; each sum is that of a plain loop."""
-    rng, cluster = random.Random(7), pyscheduler_cluster
+    rng = random.Random(7)
     framework = cluster.framework(enable=[PortBySnapshot])
     handle = framework.plugin("PortBySnapshot").handle
     usage = NamespaceUsage(handle)

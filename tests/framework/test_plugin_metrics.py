@@ -47,10 +47,10 @@ def _metrics() -> PluginMetrics:
     return PluginMetrics(MetricFamilies(NullRecorder()), "one")
 
 
-async def test_two_profiles_of_one_plugin_count_apart(pyscheduler_cluster: FakeCluster) -> None:
+async def test_two_profiles_of_one_plugin_count_apart(cluster: FakeCluster) -> None:
     """Each profile counts under its own name, and a test reads one profile or the sum."""
-    pyscheduler_cluster.add_node("n")
-    framework = pyscheduler_cluster.framework(enable=[Counting], config=TWO_PROFILES)
+    cluster.add_node("n")
+    framework = cluster.framework(enable=[Counting], config=TWO_PROFILES)
     for name, profile in (("a", "one"), ("b", "one"), ("c", "two")):
         assert (await framework.schedule(name, scheduler_name=profile)).bound
     assert framework.metric("counting_calls_total", profile="one") == 2

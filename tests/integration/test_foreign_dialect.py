@@ -58,10 +58,9 @@ def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-async def test_members_wait_for_the_minimum_of_their_object(acme: Path, pyscheduler_cluster: FakeCluster) -> None:
+async def test_members_wait_for_the_minimum_of_their_object(acme: Path, cluster: FakeCluster) -> None:
     """In all profiles: the kind is watched, members wait for the minimum of its object; then all are bound."""
     teams = importlib.import_module("acme_teams.rows").ROW.kinds[0]
-    cluster = pyscheduler_cluster
     cluster.add_node("n")
     cluster.serve(teams)
     metadata = {"name": "t", "namespace": "default"}
@@ -83,10 +82,9 @@ async def test_members_wait_for_the_minimum_of_their_object(acme: Path, pyschedu
     }
 
 
-async def test_its_status_is_written(acme: Path, pyscheduler_cluster: FakeCluster) -> None:
+async def test_its_status_is_written(acme: Path, cluster: FakeCluster) -> None:
     """The object on the row says what the status holds; the plugin asks for the permission to write it."""
     teams = importlib.import_module("acme_teams.rows").ROW.kinds[0]
-    cluster = pyscheduler_cluster
     cluster.add_node("n")
     cluster.serve(teams)
     team = {"apiVersion": teams.api_version, "kind": teams.kind, "metadata": {"name": "t", "namespace": "default"}}
@@ -187,10 +185,10 @@ def test_explain_knows_its_groups(acme: Path, tmp_path: Path) -> None:
     assert "current pods number: 2, minMember of group: 3" in found["message"]
 
 
-def test_row_is_not_imported_without_its_plugin(acme: Path, pyscheduler_cluster: FakeCluster) -> None:
+def test_row_is_not_imported_without_its_plugin(acme: Path, cluster: FakeCluster) -> None:
     """A broken row costs nothing where its plugin is not enabled."""
     (acme / "acme_teams/rows.py").write_text("1 / 0", encoding="utf-8")
-    pyscheduler_cluster.framework()
+    cluster.framework()
 
 
 @pytest.mark.parametrize(
@@ -203,11 +201,11 @@ def test_row_is_not_imported_without_its_plugin(acme: Path, pyscheduler_cluster:
         pytest.param(ROWS.replace('(Key(KeyPlace.ANNOTATION, "acme.example/team"),)', "()"), "no key", id="has no key"),
     ],
 )
-def test_unusable_row_is_a_one_line_error(acme: Path, pyscheduler_cluster: FakeCluster, rows: str, error: str) -> None:
+def test_unusable_row_is_a_one_line_error(acme: Path, cluster: FakeCluster, rows: str, error: str) -> None:
     """Whose dialect it is, and what is wrong with it."""
     (acme / "acme_teams/rows.py").write_text(rows, encoding="utf-8")
     with pytest.raises(ConfigError, match=error) as caught:
-        pyscheduler_cluster.framework(enable=["Coscheduling"])
+        cluster.framework(enable=["Coscheduling"])
     assert 'dialect "acme"' in str(caught.value)
 
 

@@ -90,9 +90,8 @@ def preempted(cluster: FakeCluster) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("gates", ["", "SchedulerAsyncPreemption=false"], ids=["in the background", "in the cycle"])
-async def test_room_is_made_and_taken(pyscheduler_cluster: FakeCluster, gates: str) -> None:
+async def test_room_is_made_and_taken(cluster: FakeCluster, gates: str) -> None:
     """The victim is told and deleted with its grace, the preemptor nominated, and bound once the victim is gone."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework(feature_gates=gates)
     counts = measured(framework)
@@ -119,9 +118,8 @@ async def test_room_is_made_and_taken(pyscheduler_cluster: FakeCluster, gates: s
     cluster.assert_invariants()
 
 
-async def test_a_victim_without_grace_brings_its_preemptor_at_once(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_victim_without_grace_brings_its_preemptor_at_once(cluster: FakeCluster) -> None:
     """Its end is heard of while the request that caused it is not answered yet; the preemptor does not miss it."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework()
     for number in range(2):
@@ -134,9 +132,8 @@ async def test_a_victim_without_grace_brings_its_preemptor_at_once(pyscheduler_c
     assert [pod.name for pod in cluster.pods()] == ["high"]
 
 
-async def test_the_preemptor_is_gated_until_all_victims_were_told(pyscheduler_cluster: FakeCluster) -> None:
+async def test_the_preemptor_is_gated_until_all_victims_were_told(cluster: FakeCluster) -> None:
     """An end that comes before wakes it in vain; when the last was told, the end of that one brings it."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework()
     # The last victim is the least important: the one that was started last.
@@ -163,9 +160,8 @@ async def test_the_preemptor_is_gated_until_all_victims_were_told(pyscheduler_cl
 
 
 @pytest.mark.parametrize("path", [r"/status$", DELETE], ids=["the condition", "the deletion"])
-async def test_a_victim_that_cannot_be_told_is_tried_again(pyscheduler_cluster: FakeCluster, path: str) -> None:
+async def test_a_victim_that_cannot_be_told_is_tried_again(cluster: FakeCluster, path: str) -> None:
     """The preemptor is retried after its backoff, and finds its victim where it was."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework()
     counts = measured(framework)
@@ -182,10 +178,9 @@ async def test_a_victim_that_cannot_be_told_is_tried_again(pyscheduler_cluster: 
 
 
 async def test_a_preemptor_backs_off_while_evictions_fail(
-    pyscheduler_cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """If the API server refuses every deletion, the preemptor is tried after each backoff and not all the time."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework()
     counts = measured(framework)
@@ -210,9 +205,8 @@ async def test_a_preemptor_backs_off_while_evictions_fail(
     assert gone(cluster) == {"low"}
 
 
-async def test_where_one_cannot_be_told_the_last_is_not_told_either(pyscheduler_cluster: FakeCluster) -> None:
+async def test_where_one_cannot_be_told_the_last_is_not_told_either(cluster: FakeCluster) -> None:
     """The preemptor comes back the sooner, and tells those who are left."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework()
     counts = measured(framework)
@@ -229,9 +223,8 @@ async def test_where_one_cannot_be_told_the_last_is_not_told_either(pyscheduler_
     assert framework.scheduler.queue.place_of(high.pod.uid) is not None
 
 
-async def test_in_the_cycle_a_failure_is_the_attempts(pyscheduler_cluster: FakeCluster) -> None:
+async def test_in_the_cycle_a_failure_is_the_attempts(cluster: FakeCluster) -> None:
     """Without background evictions the pod is told why room could not be made, and is tried again."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework(feature_gates="SchedulerAsyncPreemption=false")
     await framework.schedule("low", requests={"cpu": "2"})
@@ -247,9 +240,8 @@ async def test_in_the_cycle_a_failure_is_the_attempts(pyscheduler_cluster: FakeC
     assert len([each for each in cluster.pod("low").status.conditions if each.type == "DisruptionTarget"]) == 1
 
 
-async def test_a_victim_is_told_once(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_victim_is_told_once(cluster: FakeCluster) -> None:
     """A preemptor that is back before its victim's end is heard of nominates itself again and tells nobody."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework()
     await framework.schedule("low", requests={"cpu": "2"})
@@ -282,9 +274,8 @@ class Behind:
         return found
 
 
-async def test_a_victim_that_is_gone_by_then_is_no_failure(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_victim_that_is_gone_by_then_is_no_failure(cluster: FakeCluster) -> None:
     """Whoever has its name now is spared."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework()
     counts = measured(framework)
@@ -300,9 +291,8 @@ async def test_a_victim_that_is_gone_by_then_is_no_failure(pyscheduler_cluster: 
     assert framework.result("high").bound
 
 
-async def test_a_disruption_budget_decides_between_nodes(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_disruption_budget_decides_between_nodes(cluster: FakeCluster) -> None:
     """Where the victim of one node is protected and that of another is not, the other goes."""
-    cluster = pyscheduler_cluster
     framework = cluster.framework()
     for name in ("kept", "free"):
         cluster.add_node(f"node-{name}", allocatable={"cpu": "1"}, labels={"for": name})
@@ -317,9 +307,8 @@ async def test_a_disruption_budget_decides_between_nodes(pyscheduler_cluster: Fa
     assert gone(cluster) == {"free", "kept"}
 
 
-async def test_who_never_preempts_waits(pyscheduler_cluster: FakeCluster) -> None:
+async def test_who_never_preempts_waits(cluster: FakeCluster) -> None:
     """With `preemptionPolicy: Never` the message says so, and nobody goes."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework()
     await framework.schedule("low", requests={"cpu": "2"})
@@ -340,9 +329,8 @@ async def test_who_never_preempts_waits(pyscheduler_cluster: FakeCluster) -> Non
     assert not gone(cluster)
 
 
-async def test_while_victims_end_nobody_else_has_to_go(pyscheduler_cluster: FakeCluster) -> None:
+async def test_while_victims_end_nobody_else_has_to_go(cluster: FakeCluster) -> None:
     """A pod that comes back before its victims are gone waits; if its node is out of question, it preempts anew."""
-    cluster = pyscheduler_cluster
     framework = cluster.framework()
     for name in ("n1", "n2"):
         cluster.add_node(name, allocatable={"cpu": "1"})
@@ -366,9 +354,8 @@ async def test_while_victims_end_nobody_else_has_to_go(pyscheduler_cluster: Fake
     assert cluster.pod("high").status.nominated_node_name != nominated
 
 
-async def test_lower_nominations_on_the_node_are_taken_back(pyscheduler_cluster: FakeCluster) -> None:
+async def test_lower_nominations_on_the_node_are_taken_back(cluster: FakeCluster) -> None:
     """Who was promised the node and is less important has to look elsewhere, and is told so."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework()
     for number in range(2):
@@ -388,9 +375,8 @@ async def test_lower_nominations_on_the_node_are_taken_back(pyscheduler_cluster:
     assert not framework.result("middle").bound
 
 
-async def test_a_nomination_that_cannot_be_taken_back_is_counted(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_nomination_that_cannot_be_taken_back_is_counted(cluster: FakeCluster) -> None:
     """The victims go all the same, and the preemptor is tried again."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework()
     for number in range(2):
@@ -429,9 +415,8 @@ class Slow(PreBindPlugin):
 
 
 @pytest.mark.parametrize("label", ["hold", "slow"])
-async def test_a_victim_that_is_not_bound_yet_is_turned_away(pyscheduler_cluster: FakeCluster, label: str) -> None:
+async def test_a_victim_that_is_not_bound_yet_is_turned_away(cluster: FakeCluster, label: str) -> None:
     """At Permit or in PreBind nothing is deleted: the victim goes back to the queue, its preemptor takes the room."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework(enable=[Holder, Slow])
     before = Slow.cancelled
@@ -463,9 +448,8 @@ class Hopeful(PreFilterPlugin):
         return Status.unschedulable("not now") if pod.priority else None
 
 
-async def test_a_rejection_at_pre_filter_makes_every_node_worth_a_look(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_rejection_at_pre_filter_makes_every_node_worth_a_look(cluster: FakeCluster) -> None:
     """No filter said anything of the nodes; preemption finds that the pod fits without a victim, which is no use."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework(enable=[Hopeful])
     await framework.schedule("low", requests={"cpu": "1"})
@@ -474,9 +458,8 @@ async def test_a_rejection_at_pre_filter_makes_every_node_worth_a_look(pyschedul
     assert not gone(cluster)
 
 
-async def test_stopping_does_not_wait_for_victims(pyscheduler_cluster: FakeCluster) -> None:
+async def test_stopping_does_not_wait_for_victims(cluster: FakeCluster) -> None:
     """A scheduler that ends leaves an eviction where it is; the next one begins anew."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework()
     await framework.schedule("low", requests={"cpu": "2"})
@@ -494,11 +477,9 @@ async def test_stopping_does_not_wait_for_victims(pyscheduler_cluster: FakeClust
 
 
 @pytest.mark.parametrize(("gates", "registered"), [("", 1), ("SchedulerAsyncPreemption=false", 0)])
-async def test_events_are_registered_to_be_asked_again(
-    pyscheduler_cluster: FakeCluster, gates: str, registered: int
-) -> None:
+async def test_events_are_registered_to_be_asked_again(cluster: FakeCluster, gates: str, registered: int) -> None:
     """A pod that ended opens the gate, and says nothing about room; without background evictions there is no gate."""
-    framework = pyscheduler_cluster.framework(feature_gates=gates)
+    framework = cluster.framework(feature_gates=gates)
     plugin: Any = framework.plugin("DefaultPreemption")
     events = plugin.events_to_register()
     assert len(events) == registered
@@ -534,9 +515,8 @@ class Spot(PostFilterPlugin):
         return await self.preemptor.preempt(state, pod, statuses)
 
 
-async def test_another_plugin_preempts_by_rules_of_its_own(pyscheduler_cluster: FakeCluster) -> None:
+async def test_another_plugin_preempts_by_rules_of_its_own(cluster: FakeCluster) -> None:
     """It gets the search and the evictions from its handle, and without watching budgets it does not go by them."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "3"})
     framework = cluster.framework(enable=[Spot], disable=["DefaultPreemption"])
     cluster.server.plant(budget("pdb", {"spot": "yes"}, 0))
@@ -553,9 +533,8 @@ async def test_another_plugin_preempts_by_rules_of_its_own(pyscheduler_cluster: 
     assert gone(cluster) == {"p1"}
 
 
-async def test_a_refusal_is_told_in_the_plugins_words(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_refusal_is_told_in_the_plugins_words(cluster: FakeCluster) -> None:
     """What the search says comes after `preemption: `, and a nomination is cleared."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework(disable=["DynamicResources"])
     pod = cluster.add_pod("p", requests={"cpu": "9"}, priority=10)

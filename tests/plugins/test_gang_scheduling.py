@@ -31,11 +31,11 @@ def pod_group(name: str = "g", *, namespace: str = "default") -> InTreePodGroup:
 
 
 @pytest.fixture(name="framework")
-async def _framework(pyscheduler_cluster: FakeCluster) -> FakeFramework:
+async def _framework(cluster: FakeCluster) -> FakeFramework:
     """Return a framework with the plugin and no group cycle, on a cluster that serves PodGroups."""
-    if not pyscheduler_cluster.serves(IN_TREE_PODGROUPS):
-        pyscheduler_cluster.serve(IN_TREE_PODGROUPS)
-    made = pyscheduler_cluster.framework(enable=["GangScheduling"])
+    if not cluster.serves(IN_TREE_PODGROUPS):
+        cluster.serve(IN_TREE_PODGROUPS)
+    made = cluster.framework(enable=["GangScheduling"])
     await made.start()
     return made
 
@@ -59,43 +59,43 @@ def add_pods(cluster: FakeCluster, count: int, **keywords: Any) -> list[Pod]:
     return [cluster.add_pod(f"p{number}", spec=spec, **keywords) for number in range(count)]
 
 
-async def test_who_may_stand_in_line(pyscheduler_cluster: FakeCluster, framework: FakeFramework) -> None:
+async def test_who_may_stand_in_line(cluster: FakeCluster, framework: FakeFramework) -> None:
     """Members of a gang that is there and has enough pods, those of a basic group, and everybody without one."""
     assert framework.run_pre_enqueue(pod("plain", "")) is None
     status = framework.run_pre_enqueue(pod("p"))
     assert status is not None
     assert (status.code, status.message) == (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ABSENT)
-    (first,) = add_pods(pyscheduler_cluster, 1)
-    add_group(pyscheduler_cluster, gang={"minCount": 2})
+    (first,) = add_pods(cluster, 1)
+    add_group(cluster, gang={"minCount": 2})
     await framework.settle()
     status = framework.run_pre_enqueue(first)
     assert status is not None
     assert (status.code, status.message) == (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, TOO_FEW)
-    pyscheduler_cluster.add_pod("q", spec={"schedulingGroup": {"podGroupName": "g"}})
+    cluster.add_pod("q", spec={"schedulingGroup": {"podGroupName": "g"}})
     await framework.settle()
     assert framework.run_pre_enqueue(first) is None
 
 
 async def test_pods_of_other_schedulers_do_not_count_until_they_have_a_node(
-    pyscheduler_cluster: FakeCluster, framework: FakeFramework
+    cluster: FakeCluster, framework: FakeFramework
 ) -> None:
     """Whether they will ever be tried nobody knows here."""
-    add_group(pyscheduler_cluster, gang={"minCount": 3})
-    (mine,) = add_pods(pyscheduler_cluster, 1)
+    add_group(cluster, gang={"minCount": 3})
+    (mine,) = add_pods(cluster, 1)
     spec = {"schedulingGroup": {"podGroupName": "g"}}
-    pyscheduler_cluster.add_pod("foreign", scheduler_name="other", spec=spec)
-    pyscheduler_cluster.add_pod("placed", scheduler_name="other", node_name="elsewhere", spec=spec)
+    cluster.add_pod("foreign", scheduler_name="other", spec=spec)
+    cluster.add_pod("placed", scheduler_name="other", node_name="elsewhere", spec=spec)
     await framework.settle()
     assert framework.run_pre_enqueue(mine) is not None
-    pyscheduler_cluster.add_pod("placed-too", scheduler_name="other", node_name="elsewhere", spec=spec)
+    cluster.add_pod("placed-too", scheduler_name="other", node_name="elsewhere", spec=spec)
     await framework.settle()
     assert framework.run_pre_enqueue(mine) is None
 
 
-async def test_a_basic_group_asks_for_nothing(pyscheduler_cluster: FakeCluster, framework: FakeFramework) -> None:
+async def test_a_basic_group_asks_for_nothing(cluster: FakeCluster, framework: FakeFramework) -> None:
     """Its pods pass PreEnqueue and Permit."""
-    add_group(pyscheduler_cluster, basic={})
-    (member,) = add_pods(pyscheduler_cluster, 1)
+    add_group(cluster, basic={})
+    (member,) = add_pods(cluster, 1)
     await framework.settle()
     assert framework.run_pre_enqueue(member) is None
     assert framework.run_permit(member, "n") is None
@@ -131,12 +131,12 @@ def test_a_pod_group_that_comes_brings_its_pods_back(new: InTreePodGroup, expect
 
 
 async def test_in_a_group_cycle_those_count_who_were_placed_in_it(
-    pyscheduler_cluster: FakeCluster, framework: FakeFramework
+    cluster: FakeCluster, framework: FakeFramework
 ) -> None:
     """With those that have a node already; nobody is held."""
-    add_group(pyscheduler_cluster, gang={"minCount": 3})
-    members = add_pods(pyscheduler_cluster, 2)
-    pyscheduler_cluster.add_pod("bound", node_name="n", spec={"schedulingGroup": {"podGroupName": "g"}})
+    add_group(cluster, gang={"minCount": 3})
+    members = add_pods(cluster, 2)
+    cluster.add_pod("bound", node_name="n", spec={"schedulingGroup": {"podGroupName": "g"}})
     await framework.settle()
     trial = Trial()
     state = CycleState(trial)
@@ -150,11 +150,9 @@ async def test_in_a_group_cycle_those_count_who_were_placed_in_it(
     assert framework.run_permit(members[1], "n", state) is not None
 
 
-async def test_without_the_pod_group_permit_is_an_error(
-    pyscheduler_cluster: FakeCluster, framework: FakeFramework
-) -> None:
+async def test_without_the_pod_group_permit_is_an_error(cluster: FakeCluster, framework: FakeFramework) -> None:
     """It was there when the pod entered the queue; the pod is tried again when it comes back."""
-    (member,) = add_pods(pyscheduler_cluster, 1)
+    (member,) = add_pods(cluster, 1)
     await framework.settle()
     status = framework.run_permit(member, "n")
     assert status is not None
@@ -164,25 +162,25 @@ async def test_without_the_pod_group_permit_is_an_error(
 
 
 async def test_without_the_group_cycle_members_wait_for_each_other(
-    pyscheduler_cluster: FakeCluster, framework: FakeFramework
+    cluster: FakeCluster, framework: FakeFramework
 ) -> None:
     """A profile that names the plugin without the gates: members wait at Permit, up to five minutes."""
-    pyscheduler_cluster.add_node("n", allocatable={"cpu": "2"})
-    add_group(pyscheduler_cluster, gang={"minCount": 3})
-    add_pods(pyscheduler_cluster, 3, requests={"cpu": "1"})
+    cluster.add_node("n", allocatable={"cpu": "2"})
+    add_group(cluster, gang={"minCount": 3})
+    add_pods(cluster, 3, requests={"cpu": "1"})
     await framework.settle()
     names = ["p0", "p1", "p2"]
     assert sorted(framework.result(name).state for name in names) == ["pending", "waiting", "waiting"]
-    pyscheduler_cluster.add_node("m", allocatable={"cpu": "1"})
-    await pyscheduler_cluster.clock.advance(15)
+    cluster.add_node("m", allocatable={"cpu": "1"})
+    await cluster.clock.advance(15)
     assert [framework.result(name).state for name in names] == ["bound"] * 3
 
 
-async def test_who_stops_waiting_does_not_count(pyscheduler_cluster: FakeCluster, framework: FakeFramework) -> None:
+async def test_who_stops_waiting_does_not_count(cluster: FakeCluster, framework: FakeFramework) -> None:
     """A member whose wait has just ended badly cannot make the others complete."""
-    pyscheduler_cluster.add_node("n", allocatable={"cpu": "2"})
-    add_group(pyscheduler_cluster, gang={"minCount": 3})
-    members = add_pods(pyscheduler_cluster, 3, requests={"cpu": "1"})
+    cluster.add_node("n", allocatable={"cpu": "2"})
+    add_group(cluster, gang={"minCount": 3})
+    members = add_pods(cluster, 3, requests={"cpu": "1"})
     await framework.settle()
     waiting = list(framework.profile.handle.waiting_pods())
     assert len(waiting) == 2

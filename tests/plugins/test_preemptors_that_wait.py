@@ -9,9 +9,8 @@ from pyscheduler.testing import FakeCluster
 from tests.plugins.test_default_preemption import NOMINATED, gone, preempted
 
 
-async def test_a_preemptor_is_not_tried_while_the_end_of_a_victim_is_to_come(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_preemptor_is_not_tried_while_the_end_of_a_victim_is_to_come(cluster: FakeCluster) -> None:
     """The end of one while others were told does not bring it: it would find the last one there."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework()
     for number, grace in enumerate((0, 30)):
@@ -29,11 +28,8 @@ async def test_a_preemptor_is_not_tried_while_the_end_of_a_victim_is_to_come(pys
     assert framework.result("high").bound
 
 
-async def test_a_preemptor_that_was_held_back_is_tried_where_nothing_is_to_come(
-    pyscheduler_cluster: FakeCluster,
-) -> None:
+async def test_a_preemptor_that_was_held_back_is_tried_where_nothing_is_to_come(cluster: FakeCluster) -> None:
     """The last victim had ended before it was told, and nothing else will wake the preemptor."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework()
     for number in range(2):
@@ -50,9 +46,8 @@ async def test_a_preemptor_that_was_held_back_is_tried_where_nothing_is_to_come(
 
 
 @pytest.mark.parametrize("gates", ["", "SchedulerAsyncPreemption=false"], ids=["in the background", "in the cycle"])
-async def test_a_nomination_that_is_not_written_yet_counts(pyscheduler_cluster: FakeCluster, gates: str) -> None:
+async def test_a_nomination_that_is_not_written_yet_counts(cluster: FakeCluster, gates: str) -> None:
     """A preemptor that comes back before its status shows its node waits for its victims, and takes no other node."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "3"})
     framework = cluster.framework(feature_gates=gates)
     for number, grace in enumerate((30, 0, 0)):

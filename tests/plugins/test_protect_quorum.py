@@ -61,9 +61,8 @@ def gone(cluster: FakeCluster) -> set[str]:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("protect", [pytest.param(True, id="protected"), pytest.param(False, id="by default not")])
 @pytest.mark.parametrize("dialect", ["sigs", "koordinator", "lightweight", "volcano", "intree"])
-async def test_a_gang_at_its_minimum_is_spared(pyscheduler_cluster: FakeCluster, dialect: str, protect: bool) -> None:
+async def test_a_gang_at_its_minimum_is_spared(cluster: FakeCluster, dialect: str, protect: bool) -> None:
     """Its member would be the cheaper victim, by its priority; whoever scheduled the gang."""
-    cluster = pyscheduler_cluster
     mark = declare(cluster, dialect, minimum=2)
     cluster.add_node("a", allocatable={"cpu": "1"})
     cluster.add_node("b", allocatable={"cpu": "1"})
@@ -84,11 +83,8 @@ async def test_a_gang_at_its_minimum_is_spared(pyscheduler_cluster: FakeCluster,
         pytest.param(3, 3, "plain", id="at the minimum"),
     ],
 )
-async def test_only_the_minimum_is_protected(
-    pyscheduler_cluster: FakeCluster, minimum: int, bound: int, victim: str
-) -> None:
+async def test_only_the_minimum_is_protected(cluster: FakeCluster, minimum: int, bound: int, victim: str) -> None:
     """The rest of a group is as good a victim as any."""
-    cluster = pyscheduler_cluster
     mark = declare(cluster, "sigs", minimum=minimum)
     for name in ("a", "b"):
         cluster.add_node(name, allocatable={"cpu": "1"})
@@ -102,9 +98,8 @@ async def test_only_the_minimum_is_protected(
     assert gone(cluster) == {victim}
 
 
-async def test_members_on_one_node_use_up_what_may_go(pyscheduler_cluster: FakeCluster) -> None:
+async def test_members_on_one_node_use_up_what_may_go(cluster: FakeCluster) -> None:
     """One of two may go; the second would be one too many, so another node is better."""
-    cluster = pyscheduler_cluster
     mark = declare(cluster, "sigs", minimum=2)
     cluster.add_node("a", allocatable={"cpu": "2"})
     cluster.add_node("b", allocatable={"cpu": "2"})
@@ -118,9 +113,8 @@ async def test_members_on_one_node_use_up_what_may_go(pyscheduler_cluster: FakeC
     assert gone(cluster) == {"plain"}
 
 
-async def test_where_nobody_else_can_go_a_gang_does(pyscheduler_cluster: FakeCluster) -> None:
+async def test_where_nobody_else_can_go_a_gang_does(cluster: FakeCluster) -> None:
     """A violated budget costs, and forbids nothing; and members on their way out do not count as there."""
-    cluster = pyscheduler_cluster
     mark = declare(cluster, "sigs", minimum=1)
     cluster.add_node("a", allocatable={"cpu": "1"})
     cluster.add_pod("g0", node_name="a", requests={"cpu": "1"}, priority=1, **mark)
@@ -131,9 +125,9 @@ async def test_where_nobody_else_can_go_a_gang_does(pyscheduler_cluster: FakeClu
 
 @pytest.mark.parametrize("protect", [True, False])
 async def test_the_kinds_of_groups_are_watched_only_where_they_are_protected(
-    pyscheduler_cluster: FakeCluster, protect: bool
+    cluster: FakeCluster, protect: bool
 ) -> None:
     """Nobody reads PodGroups for a rule that is off."""
-    plugin = framework_of(pyscheduler_cluster, protect=protect).plugin("DefaultPreemption")
+    plugin = framework_of(cluster, protect=protect).plugin("DefaultPreemption")
     groups = {"podgroups"} if protect else set()
     assert {kind.plural for kind in plugin.watches} == {"poddisruptionbudgets", *groups}

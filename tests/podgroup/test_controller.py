@@ -138,11 +138,11 @@ def phases_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ],
 )
 async def test_group_goes_through_the_phases_of_its_dialect(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, dialect: str, phases: list[str]
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, dialect: str, phases: list[str]
 ) -> None:
     """Each write moves the phase one step, from none to Finished; ended pods count."""
     written = phases_of(monkeypatch)
-    world = GroupStatusCluster(pyscheduler_cluster, dialect)
+    world = GroupStatusCluster(cluster, dialect)
     scheduler = world.start()
     world.group("g", 3)
     await world.pass_time(scheduler)
@@ -172,9 +172,9 @@ async def test_group_goes_through_the_phases_of_its_dialect(
     assert world.writes.hits == writes
 
 
-async def test_members_that_ended_count_until_they_are_deleted(pyscheduler_cluster: FakeCluster) -> None:
+async def test_members_that_ended_count_until_they_are_deleted(cluster: FakeCluster) -> None:
     """Ended members count until deletion; then the group goes back to Scheduling."""
-    world = GroupStatusCluster(pyscheduler_cluster)
+    world = GroupStatusCluster(cluster)
     scheduler = world.start()
     world.group("g", 3)
     world.pods("g", 4)
@@ -189,9 +189,9 @@ async def test_members_that_ended_count_until_they_are_deleted(pyscheduler_clust
     assert (world.status("g").phase, world.status("g").running, world.status("g").succeeded) == ("Scheduling", 2, 0)
 
 
-async def test_group_with_failed_members_is_failed(pyscheduler_cluster: FakeCluster) -> None:
+async def test_group_with_failed_members_is_failed(cluster: FakeCluster) -> None:
     """A group with a failed member, of which the minimum started, is Failed for good."""
-    world = GroupStatusCluster(pyscheduler_cluster)
+    world = GroupStatusCluster(cluster)
     scheduler = world.start()
     world.group("g", 2)
     world.pods("g", 2)
@@ -207,9 +207,9 @@ async def test_group_with_failed_members_is_failed(pyscheduler_cluster: FakeClus
 
 
 @pytest.mark.slow
-async def test_large_gang_needs_few_status_writes(pyscheduler_cluster: FakeCluster) -> None:
+async def test_large_gang_needs_few_status_writes(cluster: FakeCluster) -> None:
     """Three hundred members need few writes, and the final counts are exact."""
-    world = GroupStatusCluster(pyscheduler_cluster, "koordinator")
+    world = GroupStatusCluster(cluster, "koordinator")
     scheduler = world.start()
     world.group("g", 300)
     world.pods("g", 300)
@@ -224,9 +224,9 @@ async def test_large_gang_needs_few_status_writes(pyscheduler_cluster: FakeClust
     assert world.writes.hits < 20
 
 
-async def test_unchanged_status_is_not_written(pyscheduler_cluster: FakeCluster) -> None:
+async def test_unchanged_status_is_not_written(cluster: FakeCluster) -> None:
     """There is no write later, after a restart, or because of the controller's own writes."""
-    world = GroupStatusCluster(pyscheduler_cluster)
+    world = GroupStatusCluster(cluster)
     first = world.start()
     world.group("g", 2)
     world.pods("g", 2)
@@ -242,9 +242,9 @@ async def test_unchanged_status_is_not_written(pyscheduler_cluster: FakeCluster)
     assert (world.status("g").running, world.status("g").phase) == (0, "Scheduling")
 
 
-async def test_status_write_wakes_no_pod(pyscheduler_cluster: FakeCluster) -> None:
+async def test_status_write_wakes_no_pod(cluster: FakeCluster) -> None:
     """Unschedulable members sleep on when the status changes."""
-    world = GroupStatusCluster(pyscheduler_cluster)
+    world = GroupStatusCluster(cluster)
     scheduler = world.start()
     world.group("g", 9)
     world.pods("g", 2)
@@ -259,10 +259,10 @@ async def test_status_write_wakes_no_pod(pyscheduler_cluster: FakeCluster) -> No
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("status", [403, 404, 409, 500, 503])
 async def test_failed_status_write_is_retried(
-    pyscheduler_cluster: FakeCluster, status: int, caplog: pytest.LogCaptureFixture
+    cluster: FakeCluster, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Pods are bound meanwhile; the failure is logged once and retried after growing pauses."""
-    world = GroupStatusCluster(pyscheduler_cluster)
+    world = GroupStatusCluster(cluster)
     scheduler = world.start()
     fault = world.fail(status, times=8 if status == 403 else 30)
     for name in ("a", "b", "c"):
@@ -279,9 +279,9 @@ async def test_failed_status_write_is_retried(
 
 
 @pytest.mark.slow
-async def test_refused_status_writes_pause_for_the_kind(pyscheduler_cluster: FakeCluster) -> None:
+async def test_refused_status_writes_pause_for_the_kind(cluster: FakeCluster) -> None:
     """Forty groups without the permission do not cause forty requests a second."""
-    world = GroupStatusCluster(pyscheduler_cluster)
+    world = GroupStatusCluster(cluster)
     scheduler = world.start()
     fault = world.fail(403, times=None)
     for number in range(40):
@@ -290,9 +290,9 @@ async def test_refused_status_writes_pause_for_the_kind(pyscheduler_cluster: Fak
     assert 10 < fault.hits < 120
 
 
-async def test_another_writer_is_not_overwritten(pyscheduler_cluster: FakeCluster) -> None:
+async def test_another_writer_is_not_overwritten(cluster: FakeCluster) -> None:
     """A write based on an old version is refused, and the next step uses the new version."""
-    world = GroupStatusCluster(pyscheduler_cluster)
+    world = GroupStatusCluster(cluster)
     world.group("g", 2)
     world.cluster.patch(world.type, "g", {"status": {"phase": "Running"}}, status=True)
     scheduler = world.start()
@@ -306,9 +306,9 @@ async def test_another_writer_is_not_overwritten(pyscheduler_cluster: FakeCluste
     assert world.status("g").phase == "Finished"
 
 
-async def test_timeout_warning_is_recorded_once(pyscheduler_cluster: FakeCluster) -> None:
+async def test_timeout_warning_is_recorded_once(cluster: FakeCluster) -> None:
     """The event is about the PodGroup, whose status does not change any more."""
-    world = GroupStatusCluster(pyscheduler_cluster)
+    world = GroupStatusCluster(cluster)
     scheduler = world.start()
     world.group("g", 2)
     begun = format_time(world.cluster.clock.wall() + 48 * 3600 + 60)
@@ -335,9 +335,9 @@ async def test_timeout_warning_is_recorded_once(pyscheduler_cluster: FakeCluster
     assert len(world.cluster.events("Timeout")) == 1
 
 
-async def test_kube_batch_group_warns_that_too_few_pods_are_left(pyscheduler_cluster: FakeCluster) -> None:
+async def test_kube_batch_group_warns_that_too_few_pods_are_left(cluster: FakeCluster) -> None:
     """The warning is recorded once for as long as it is true."""
-    world = GroupStatusCluster(pyscheduler_cluster, "kube-batch")
+    world = GroupStatusCluster(cluster, "kube-batch")
     scheduler = world.start()
     world.group("g", 3)
     world.pods("g", 3)
@@ -357,9 +357,9 @@ async def test_kube_batch_group_warns_that_too_few_pods_are_left(pyscheduler_clu
     assert world.status("g") == GroupStatus(admitted=1, running=1, succeeded=1, failed=1)
 
 
-async def test_succeeded_members_count_in_kube_batch_groups(pyscheduler_cluster: FakeCluster) -> None:
+async def test_succeeded_members_count_in_kube_batch_groups(cluster: FakeCluster) -> None:
     """Two of three members have succeeded before the scheduler starts; the third is bound."""
-    world = GroupStatusCluster(pyscheduler_cluster, "kube-batch")
+    world = GroupStatusCluster(cluster, "kube-batch")
     world.group("g", 3)
     world.pods("g", 2, spec={"nodeName": "n"})
     world.go("g", "Succeeded", 0, 1)
@@ -370,9 +370,9 @@ async def test_succeeded_members_count_in_kube_batch_groups(pyscheduler_cluster:
     assert world.status("g") == GroupStatus(admitted=1, succeeded=2)
 
 
-async def test_volcano_groups_get_counts_and_keep_their_phase(pyscheduler_cluster: FakeCluster) -> None:
+async def test_volcano_groups_get_counts_and_keep_their_phase(cluster: FakeCluster) -> None:
     """Volcano's controllers write the phase."""
-    world = GroupStatusCluster(pyscheduler_cluster, "volcano")
+    world = GroupStatusCluster(cluster, "volcano")
     scheduler = world.start()
     world.group("g", 2)
     world.cluster.patch(world.type, "g", {"status": {"phase": "Inqueue"}}, status=True)
@@ -383,9 +383,9 @@ async def test_volcano_groups_get_counts_and_keep_their_phase(pyscheduler_cluste
     assert world.status("g") == GroupStatus(phase="Inqueue", running=2)
 
 
-async def test_status_of_kai_groups_is_not_written(pyscheduler_cluster: FakeCluster) -> None:
+async def test_status_of_kai_groups_is_not_written(cluster: FakeCluster) -> None:
     """KAI's controller writes the status."""
-    world = GroupStatusCluster(pyscheduler_cluster, "kai")
+    world = GroupStatusCluster(cluster, "kai")
     scheduler = world.start()
     world.group("g", 2)
     world.pods("g", 2)
@@ -394,9 +394,9 @@ async def test_status_of_kai_groups_is_not_written(pyscheduler_cluster: FakeClus
     assert world.writes.hits == 0
 
 
-async def test_a_plugin_that_only_sorts_writes_nothing(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_plugin_that_only_sorts_writes_nothing(cluster: FakeCluster) -> None:
     """The status of groups without a serving plugin is not written."""
-    world = GroupStatusCluster(pyscheduler_cluster)
+    world = GroupStatusCluster(cluster)
     scheduler = world.cluster.framework(disable=("PrioritySort",), enable=("GangSort",))
     world.group("g", 2)
     world.pods("g", 2, scheduler_name="pyscheduler")
@@ -405,9 +405,9 @@ async def test_a_plugin_that_only_sorts_writes_nothing(pyscheduler_cluster: Fake
     assert world.writes.hits == 0
 
 
-async def test_there_is_one_controller_for_all_profiles(pyscheduler_cluster: FakeCluster) -> None:
+async def test_there_is_one_controller_for_all_profiles(cluster: FakeCluster) -> None:
     """Members of both profiles count, and each change is written once."""
-    world = GroupStatusCluster(pyscheduler_cluster, profiles=("one", "two"))
+    world = GroupStatusCluster(cluster, profiles=("one", "two"))
     scheduler = world.start()
     world.group("g", 1)
     world.pods("g", 1)
@@ -418,9 +418,9 @@ async def test_there_is_one_controller_for_all_profiles(pyscheduler_cluster: Fak
     await StatusController.of(second).run()  # comes back at once: it runs already
 
 
-async def test_status_of_a_recreated_group_starts_again(pyscheduler_cluster: FakeCluster) -> None:
+async def test_status_of_a_recreated_group_starts_again(cluster: FakeCluster) -> None:
     """Nothing of the deleted object is kept."""
-    world = GroupStatusCluster(pyscheduler_cluster)
+    world = GroupStatusCluster(cluster)
     scheduler = world.start()
     world.group("g", 2)
     world.pods("g", 2)
@@ -439,9 +439,9 @@ async def test_status_of_a_recreated_group_starts_again(pyscheduler_cluster: Fak
     assert not controller._states
 
 
-async def test_bound_member_counts_before_the_watch_shows_it(pyscheduler_cluster: FakeCluster) -> None:
+async def test_bound_member_counts_before_the_watch_shows_it(cluster: FakeCluster) -> None:
     """A member counts from PostBind on, and not twice when the watch shows it."""
-    world = GroupStatusCluster(pyscheduler_cluster, "ming")
+    world = GroupStatusCluster(cluster, "ming")
     scheduler = world.start()
     world.group("g", 2)
     await world.pass_time(scheduler)
@@ -461,11 +461,11 @@ async def test_bound_member_counts_before_the_watch_shows_it(pyscheduler_cluster
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-async def test_counts_never_drift(pyscheduler_cluster: FakeCluster, seed: int) -> None:
+async def test_counts_never_drift(cluster: FakeCluster, seed: int) -> None:
     """After random events the status has the counts of the existing pods."""
     rng = random.Random(seed)
     done: Counter[str] = Counter()
-    world = GroupStatusCluster(pyscheduler_cluster, rng.choice(("koordinator", "ming")))
+    world = GroupStatusCluster(cluster, rng.choice(("koordinator", "ming")))
     scheduler = world.start()
     world.group("g", 200)  # never reached, so that no phase is the last one
     made = 0

@@ -230,11 +230,8 @@ class Serving(PreEnqueuePlugin):
 
 
 @pytest.mark.parametrize("enable", [[Serving, AcmeDialect], [AcmeDialect, Serving]], ids=["after", "before"])
-async def test_third_party_plugin_adds_a_dialect(
-    pyscheduler_cluster: FakeCluster, enable: list[type[PreEnqueuePlugin]]
-) -> None:
+async def test_third_party_plugin_adds_a_dialect(cluster: FakeCluster, enable: list[type[PreEnqueuePlugin]]) -> None:
     """The plugin that the row names serves its groups, whichever plugin is made first."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n")
     cluster.serve(TEAMS)
     metadata = {"name": "t", "namespace": "default"}
@@ -260,9 +257,8 @@ profiles:
 """
 
 
-async def test_profiles_share_groups_and_a_crd_may_appear_later(pyscheduler_cluster: FakeCluster) -> None:
+async def test_profiles_share_groups_and_a_crd_may_appear_later(cluster: FakeCluster) -> None:
     """Both profiles share one directory, which gets PodGroups when their CRD appears."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n")
     framework = cluster.framework(enable=[Sharing], config=CONFIG)
     one, two = (profile.plugins["Sharing"] for profile in framework.scheduler.profiles.values())

@@ -62,9 +62,8 @@ async def add_all(framework: FakeFramework, *names: str, **keywords: Any) -> lis
     return [framework.result(name).node for name in names]
 
 
-async def test_pods_that_fill_a_node_take_the_next_of_the_list(pyscheduler_cluster: FakeCluster) -> None:
+async def test_pods_that_fill_a_node_take_the_next_of_the_list(cluster: FakeCluster) -> None:
     """Where default spreading is off, the first pod's list serves all others; they go where they went without it."""
-    cluster = pyscheduler_cluster
     five_nodes(cluster)
     framework = cluster.framework(disable=[BALANCE], args=NO_SPREADING)
     counts = counting(framework)
@@ -72,9 +71,8 @@ async def test_pods_that_fill_a_node_take_the_next_of_the_list(pyscheduler_clust
     assert counts.seen == {"asked": 4, "stored": 4, "no_hint": 1, "hint_used": 3}
 
 
-async def test_the_gate_is_off(pyscheduler_cluster: FakeCluster) -> None:
+async def test_the_gate_is_off(cluster: FakeCluster) -> None:
     """Then nothing is carried over, and no pod is signed."""
-    cluster = pyscheduler_cluster
     five_nodes(cluster)
     framework = cluster.framework(disable=[BALANCE], args=NO_SPREADING, feature_gates="OpportunisticBatching=false")
     assert framework.profile.batch is None
@@ -82,9 +80,8 @@ async def test_the_gate_is_off(pyscheduler_cluster: FakeCluster) -> None:
     assert await add_all(framework, "a", "b") == ["n4", "n3"]
 
 
-async def test_pods_of_the_default_profile_have_no_signature(pyscheduler_cluster: FakeCluster) -> None:
+async def test_pods_of_the_default_profile_have_no_signature(cluster: FakeCluster) -> None:
     """As in kube-scheduler, where default spreading keeps all pods from being batched."""
-    cluster = pyscheduler_cluster
     five_nodes(cluster)
     framework = cluster.framework()
     counts = counting(framework)
@@ -99,9 +96,8 @@ async def test_pods_of_the_default_profile_have_no_signature(pyscheduler_cluster
         pytest.param({"requests": {"cpu": "2"}}, "pod_incompatible", id="other requests"),
     ],
 )
-async def test_a_pod_of_another_kind(pyscheduler_cluster: FakeCluster, second: dict[str, Any], reason: str) -> None:
+async def test_a_pod_of_another_kind(cluster: FakeCluster, second: dict[str, Any], reason: str) -> None:
     """It is scored anew."""
-    cluster = pyscheduler_cluster
     five_nodes(cluster)
     framework = cluster.framework(disable=[BALANCE], args=NO_SPREADING)
     counts = counting(framework)
@@ -111,9 +107,8 @@ async def test_a_pod_of_another_kind(pyscheduler_cluster: FakeCluster, second: d
     assert counts.seen["no_hint"] == 2
 
 
-async def test_a_node_that_is_not_full(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_node_that_is_not_full(cluster: FakeCluster) -> None:
     """Where the last node can take the next pod, nodes are scored anew."""
-    cluster = pyscheduler_cluster
     five_nodes(cluster)
     framework = cluster.framework(disable=[BALANCE], args=NO_SPREADING)
     counts = counting(framework)
@@ -121,9 +116,8 @@ async def test_a_node_that_is_not_full(pyscheduler_cluster: FakeCluster) -> None
     assert counts.seen == {"asked": 2, "stored": 2, "no_hint": 2, "node_not_full": 1}
 
 
-async def test_a_list_lasts_half_a_second(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_list_lasts_half_a_second(cluster: FakeCluster) -> None:
     """After that, nodes are scored anew."""
-    cluster = pyscheduler_cluster
     five_nodes(cluster)
     framework = cluster.framework(disable=[BALANCE], args=NO_SPREADING)
     counts = counting(framework)
@@ -136,9 +130,8 @@ async def test_a_list_lasts_half_a_second(pyscheduler_cluster: FakeCluster) -> N
     assert counts.seen["expired"] == 1
 
 
-async def test_a_list_does_not_outlive_a_change_of_the_nodes(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_list_does_not_outlive_a_change_of_the_nodes(cluster: FakeCluster) -> None:
     """A node that comes is considered by the very next pod."""
-    cluster = pyscheduler_cluster
     five_nodes(cluster)
     framework = cluster.framework(disable=[BALANCE], args=NO_SPREADING)
     counts = counting(framework)
@@ -148,9 +141,8 @@ async def test_a_list_does_not_outlive_a_change_of_the_nodes(pyscheduler_cluster
     assert counts.seen["node_missing"] == 1
 
 
-async def test_a_hint_that_does_not_hold(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_hint_that_does_not_hold(cluster: FakeCluster) -> None:
     """Where the next node of the list cannot take the pod any more, the pod is scored anew, and gets a node."""
-    cluster = pyscheduler_cluster
     five_nodes(cluster)
     framework = cluster.framework(disable=[BALANCE], args=NO_SPREADING)
     counts = counting(framework)
@@ -161,9 +153,8 @@ async def test_a_hint_that_does_not_hold(pyscheduler_cluster: FakeCluster) -> No
     assert counts.seen == {"asked": 2, "stored": 2, "no_hint": 1, "hint_not_used": 1}
 
 
-async def test_where_not_all_nodes_are_looked_at(pyscheduler_cluster: FakeCluster) -> None:
+async def test_where_not_all_nodes_are_looked_at(cluster: FakeCluster) -> None:
     """The hint is looked at alone, before others are searched."""
-    cluster = pyscheduler_cluster
     for number in range(150):
         cluster.add_node(f"n{number}", allocatable={"cpu": "4"})
     config = """
@@ -181,9 +172,8 @@ profiles:
     assert counts.seen["hint_used"] == 2
 
 
-async def test_a_failed_pod_ends_the_list(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_failed_pod_ends_the_list(cluster: FakeCluster) -> None:
     """The pod after one that found no node is scored anew: it does not follow the one that the list was made for."""
-    cluster = pyscheduler_cluster
     five_nodes(cluster)
     framework = cluster.framework(disable=[BALANCE], args=NO_SPREADING)
     counts = counting(framework)

@@ -96,9 +96,9 @@ def test_with_generic_workload_pod_groups_are_among_anything() -> None:
 
 
 @pytest.mark.parametrize("gate", ["true", "false"])
-async def test_the_gate_is_asked_when_a_profile_is_built(pyscheduler_cluster: FakeCluster, gate: str) -> None:
+async def test_the_gate_is_asked_when_a_profile_is_built(cluster: FakeCluster, gate: str) -> None:
     """What a plugin that does not say waits for is what the scheduler's gates make of it."""
-    framework = pyscheduler_cluster.framework(enable=[Silent], feature_gates=f"GenericWorkload={gate}")
+    framework = cluster.framework(enable=[Silent], feature_gates=f"GenericWorkload={gate}")
     waited_for = {event.resource for event in framework.profile.registered_events()["Silent"]}
     assert ("scheduling.k8s.io/PodGroup" in waited_for) is (gate == "true")
 

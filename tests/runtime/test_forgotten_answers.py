@@ -90,9 +90,8 @@ def load(name: str, percent: int) -> dict[str, Any]:
     return {"apiVersion": "example.com/v1", "kind": "NodeLoad", "metadata": {"name": name}, "percent": percent}
 
 
-async def test_answers_are_kept_until_they_are_forgotten(pyscheduler_cluster: FakeCluster) -> None:
+async def test_answers_are_kept_until_they_are_forgotten(cluster: FakeCluster) -> None:
     """Equal pods cost a question about each node that has changed; a new load counts at once."""
-    cluster = pyscheduler_cluster
     cluster.serve(LOADS)
     for number in range(40):
         cluster.add_node(f"n{number}", allocatable={"cpu": "100"})
@@ -118,9 +117,9 @@ async def test_answers_are_kept_until_they_are_forgotten(pyscheduler_cluster: Fa
     assert plugin.asked - asked == 2 * 2
 
 
-async def test_one_name_is_refused(pyscheduler_cluster: FakeCluster) -> None:
+async def test_one_name_is_refused(cluster: FakeCluster) -> None:
     """A text would be taken for the names of its letters."""
-    framework = pyscheduler_cluster.framework()
+    framework = cluster.framework()
     with pytest.raises(TypeError, match=r"write handle.forget_answers\(\[name\]\)"):
         framework.profile.handle.forget_answers("n1")
 

@@ -68,11 +68,8 @@ profiles:
         pytest.param(60, 250, 150, id="a share"),
     ],
 )
-async def test_how_many_nodes_are_looked_at(
-    pyscheduler_cluster: FakeCluster, percentage: int, nodes: int, looked_at: int
-) -> None:
+async def test_how_many_nodes_are_looked_at(cluster: FakeCluster, percentage: int, nodes: int, looked_at: int) -> None:
     """`percentageOfNodesToScore` bounds the search, and every node has its turn."""
-    cluster = pyscheduler_cluster
     cluster.server.add(*(node_manifest(f"n{number:03d}") for number in range(nodes)))
     framework = cluster.framework(enable=[Counting], config=config(percentage))
     counting = framework.plugin("Counting")
@@ -86,9 +83,8 @@ async def test_how_many_nodes_are_looked_at(
     assert max(calls.values()) - min(calls.values()) <= 1
 
 
-async def test_a_nominated_node_is_looked_at_first_and_alone(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_nominated_node_is_looked_at_first_and_alone(cluster: FakeCluster) -> None:
     """If it fits the others are not asked; if it does not, they are, and the message counts each node once."""
-    cluster = pyscheduler_cluster
     for number in range(4):
         cluster.add_node(f"n{number}")
     framework = cluster.framework(enable=[Counting, NotHere])
@@ -103,9 +99,8 @@ async def test_a_nominated_node_is_looked_at_first_and_alone(pyscheduler_cluster
     assert nowhere.message.startswith("0/4 nodes are available: 4 Insufficient cpu. ")
 
 
-async def test_pre_filter_narrows_the_search(pyscheduler_cluster: FakeCluster) -> None:
+async def test_pre_filter_narrows_the_search(cluster: FakeCluster) -> None:
     """Nodes that are left out are not asked, and blamed on who left them out; unknown names do no harm."""
-    cluster = pyscheduler_cluster
     for number in range(4):
         cluster.add_node(f"n{number}", unschedulable=number == 2)
     framework = cluster.framework(enable=[Narrowing, Counting])
@@ -132,17 +127,16 @@ class NeedsNodes(FilterPlugin):
         return None
 
 
-async def test_filters_do_not_run_without_nodes(pyscheduler_cluster: FakeCluster) -> None:
+async def test_filters_do_not_run_without_nodes(cluster: FakeCluster) -> None:
     """If PreFilter leaves only nodes that do not exist, the pod is unschedulable, not in error."""
-    pyscheduler_cluster.add_node("other")
-    framework = pyscheduler_cluster.framework(enable=[Narrowing, NeedsNodes])
+    cluster.add_node("other")
+    framework = cluster.framework(enable=[Narrowing, NeedsNodes])
     result = await framework.schedule("p", labels={"narrow": "yes"})
     assert result.message.startswith("0/1 nodes are available: 1 node(s) didn't satisfy plugin(s) [Narrowing]. ")
 
 
-async def test_a_promised_node_that_pre_filter_leaves_out_says_so_itself(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_promised_node_that_pre_filter_leaves_out_says_so_itself(cluster: FakeCluster) -> None:
     """It was looked at, so it is not among those that PreFilter alone speaks for; they name who refused it."""
-    cluster = pyscheduler_cluster
     for number in range(4):
         cluster.add_node(f"n{number}", unschedulable=number == 3)
     framework = cluster.framework(enable=[Narrowing])
@@ -160,9 +154,8 @@ async def test_a_promised_node_that_pre_filter_leaves_out_says_so_itself(pysched
     assert diagnosis.unschedulable_plugins == {"Narrowing", "NodeResourcesFit", "NodeUnschedulable"}
 
 
-async def test_equals_are_drawn_evenly(pyscheduler_cluster: FakeCluster) -> None:
+async def test_equals_are_drawn_evenly(cluster: FakeCluster) -> None:
     """Among nodes of the highest score each is as likely as the others."""
-    cluster = pyscheduler_cluster
     for number in range(4):
         cluster.add_node(f"n{number}")
     cluster.add_node("busy", labels={"worse": "yes"})
@@ -190,11 +183,8 @@ async def test_equals_are_drawn_evenly(pyscheduler_cluster: FakeCluster) -> None
         pytest.param("gone", {}, False, id="there is no such node"),
     ],
 )
-async def test_fits_on_asks_about_one_node(
-    pyscheduler_cluster: FakeCluster, node: str, labels: dict[str, str], fits: bool
-) -> None:
+async def test_fits_on_asks_about_one_node(cluster: FakeCluster, node: str, labels: dict[str, str], fits: bool) -> None:
     """PreFilter and Filter decide whether a pod fits on a given node; a plugin that fails means no."""
-    cluster = pyscheduler_cluster
     for number in range(4):
         cluster.add_node(f"n{number}", unschedulable=number == 3)
     framework = cluster.framework(enable=[Narrowing], allow_plugin_errors=True)
@@ -202,11 +192,11 @@ async def test_fits_on_asks_about_one_node(
     assert fits_on(framework.profile, CycleState(), make_pod("p", labels=labels), nodes, node) is fits
 
 
-async def test_an_evaluation_changes_no_later_choice(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_evaluation_changes_no_later_choice(cluster: FakeCluster) -> None:
     """It breaks ties, and begins its search, apart from the pipeline of the scheduler."""
     for number in range(4):
-        pyscheduler_cluster.add_node(f"n{number}")
-    framework = pyscheduler_cluster.framework()
+        cluster.add_node(f"n{number}")
+    framework = cluster.framework()
     await framework.start()
     pipeline = framework.scheduler.scheduling.pipeline
     before = pipeline.rng.getstate(), pipeline._next_start

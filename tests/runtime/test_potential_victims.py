@@ -27,36 +27,34 @@ def victims(cluster: FakeCluster) -> list[str]:
     return sorted(pod.name for pod in cluster.pods() if pod.is_terminating)
 
 
-async def test_victims_are_named_until_a_quota_is_at_its_minimum(pyscheduler_cluster: FakeCluster) -> None:
+async def test_victims_are_named_until_a_quota_is_at_its_minimum(cluster: FakeCluster) -> None:
     """A sum in the cycle state lacks each victim before the rules name the next one."""
-    fill(pyscheduler_cluster)
-    framework = pyscheduler_cluster.framework(enable=[PortInTurn], **ALONE)
+    fill(cluster)
+    framework = cluster.framework(enable=[PortInTurn], **ALONE)
     await framework.schedule("a0", namespace="a", requests={"cpu": "4"})
-    assert victims(pyscheduler_cluster) == ["b0"]
+    assert victims(cluster) == ["b0"]
 
 
-async def test_a_guaranteed_minimum_is_not_taken(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_guaranteed_minimum_is_not_taken(cluster: FakeCluster) -> None:
     """A preemptor that needs two victims of which one is guaranteed its room gets none."""
-    fill(pyscheduler_cluster)
-    framework = pyscheduler_cluster.framework(enable=[PortInTurn], **ALONE)
+    fill(cluster)
+    framework = cluster.framework(enable=[PortInTurn], **ALONE)
     await framework.schedule("a0", namespace="a", requests={"cpu": "8"})
-    assert victims(pyscheduler_cluster) == []
+    assert victims(cluster) == []
 
 
-async def test_a_preemptor_waits_for_victims_that_are_no_potential_victims_any_more(
-    pyscheduler_cluster: FakeCluster,
-) -> None:
+async def test_a_preemptor_waits_for_victims_that_are_no_potential_victims_any_more(cluster: FakeCluster) -> None:
     """The preemptor evicts nobody else while its victim ends, though the quota is at its minimum without it."""
-    fill(pyscheduler_cluster)
-    pyscheduler_cluster.add_node("n2", allocatable={"cpu": "12"})
+    fill(cluster)
+    cluster.add_node("n2", allocatable={"cpu": "12"})
     for number in range(3):
-        pyscheduler_cluster.add_pod(f"b{number + 3}", namespace="b", node_name="n2", requests={"cpu": "4"})
-    framework = pyscheduler_cluster.framework(enable=[PortInTurn], **ALONE)
+        cluster.add_pod(f"b{number + 3}", namespace="b", node_name="n2", requests={"cpu": "4"})
+    framework = cluster.framework(enable=[PortInTurn], **ALONE)
     await framework.schedule("a0", namespace="a", requests={"cpu": "4"})
-    first = victims(pyscheduler_cluster)
+    first = victims(cluster)
     framework.scheduler.queue.activate(framework.scheduler.queue.pending_pods())
-    await pyscheduler_cluster.clock.advance(15)
-    assert victims(pyscheduler_cluster) == first
+    await cluster.clock.advance(15)
+    assert victims(cluster) == first
     assert len(first) == 1
 
 
@@ -109,21 +107,21 @@ def answering(answer: Any) -> type[_Port]:
         pytest.param(lambda node: [node.pods[0], node.pods[0]], "not on the node, or a second time", id="twice"),
     ],
 )
-async def test_wrong_answers_name_the_method(pyscheduler_cluster: FakeCluster, answer: Any, said: str) -> None:
+async def test_wrong_answers_name_the_method(cluster: FakeCluster, answer: Any, said: str) -> None:
     """The message names the value that the rules returned, and the file of the rules."""
-    fill(pyscheduler_cluster)
-    framework = pyscheduler_cluster.framework(enable=[answering(answer)], allow_plugin_errors=True, **ALONE)
+    fill(cluster)
+    framework = cluster.framework(enable=[answering(answer)], allow_plugin_errors=True, **ALONE)
     await framework.schedule("a0", namespace="a", requests={"cpu": "12"})
     errors = [str(each.error) for each in framework.plugin_errors]
     assert any("Rules.potential_victims" in each and said in each for each in errors), errors
 
 
-async def test_a_list_is_taken_at_once(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_list_is_taken_at_once(cluster: FakeCluster) -> None:
     """Rules may return all potential victims when they know them."""
-    fill(pyscheduler_cluster)
-    framework = pyscheduler_cluster.framework(enable=[answering(lambda node: list(node.pods))], **ALONE)
+    fill(cluster)
+    framework = cluster.framework(enable=[answering(lambda node: list(node.pods))], **ALONE)
     await framework.schedule("a0", namespace="a", requests={"cpu": "12"})
-    assert victims(pyscheduler_cluster) == ["b0", "b1", "b2"]
+    assert victims(cluster) == ["b0", "b1", "b2"]
 
 
 async def test_the_search_ends_at_a_tenth_of_the_nodes() -> None:

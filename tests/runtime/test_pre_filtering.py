@@ -177,7 +177,7 @@ def test_a_failing_what_if_is_an_error(kit: Any, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("declares", [True, False])
-async def test_a_filter_may_say_that_it_counts_across_nodes(declares: bool, pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_filter_may_say_that_it_counts_across_nodes(declares: bool, cluster: FakeCluster) -> None:
     """Then each node is looked at alone, without `add_pod` and `remove_pod` that do nothing."""
 
     class Sums(FilterPlugin):
@@ -186,7 +186,7 @@ async def test_a_filter_may_say_that_it_counts_across_nodes(declares: bool, pysc
         def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
             return None
 
-    pyscheduler_cluster.add_node("n1")
-    framework, state = pyscheduler_cluster.framework(enable=[Sums]), CycleState()
+    cluster.add_node("n1")
+    framework, state = cluster.framework(enable=[Sums]), CycleState()
     assert framework.run_pre_filter(make_pod("p"), state) is None
     assert framework.profile.counts_across_nodes(state) is declares

@@ -547,9 +547,9 @@ class Plain(PostFilterPlugin):
         return None, Status.unschedulable("no room")
 
 
-def test_a_preemptor_declares_what_it_needs(pyscheduler_cluster: FakeCluster) -> None:
+def test_a_preemptor_declares_what_it_needs(cluster: FakeCluster) -> None:
     """A plugin that preempts watches budgets and may delete pods, without a word in its class."""
-    framework = pyscheduler_cluster.framework(enable=[Plain], disable=["DefaultPreemption"])
+    framework = cluster.framework(enable=[Plain], disable=["DefaultPreemption"])
     needs = {
         (resource, verb)
         for need in framework.scheduler.needs

@@ -81,9 +81,8 @@ class Preempting(PostFilterPlugin):
         return await self.preemptor.preempt(state, pod, statuses)
 
 
-async def test_mistakes_in_rules_are_named(pyscheduler_cluster: FakeCluster) -> None:
+async def test_mistakes_in_rules_are_named(cluster: FakeCluster) -> None:
     """A rule that returns nothing fails with its name and place, and a rule that nobody calls is a warning."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "1"})
     cluster.add_pod("old", node_name="n1", requests={"cpu": "1"})
     framework = cluster.framework(enable=[Preempting], disable=["DefaultPreemption"], allow_plugin_errors=True)

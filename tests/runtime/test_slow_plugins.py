@@ -62,11 +62,10 @@ def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 async def test_the_second_slow_call_names_the_plugin(
-    pyscheduler_cluster: FakeCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Timing costs nothing before a point was slow: so the first time only the extension point is known."""
     monkeypatch.setattr(random.Random, "random", lambda _: 0.99)  # no cycle is sampled
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Slow])
     slow = framework.plugin("Slow")
@@ -88,12 +87,12 @@ async def test_the_second_slow_call_names_the_plugin(
     assert framework.scheduler.plugin_failures.slow_counts == {("Slow", "PreFilter"): 1}, "timed for ever"
 
 
-async def test_a_slow_hint_is_named_at_once(pyscheduler_cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_slow_hint_is_named_at_once(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     """Hints are timed one by one for their metric anyway."""
-    pyscheduler_cluster.add_node("n1")
-    framework = pyscheduler_cluster.framework(enable=[SlowHint])
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[SlowHint])
     await framework.schedule("p")
-    pyscheduler_cluster.add_node("n2")
+    cluster.add_node("n2")
     await framework.settle()
     assert messages(caplog)[0].endswith(
         "plugin=SlowHint extensionPoint=QueueingHint event=NodeAdd pod=default/p seconds=0.200 times=1"

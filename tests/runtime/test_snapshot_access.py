@@ -24,10 +24,10 @@ class Rejected:
         self.is_giving_back = False
 
 
-async def test_an_evaluation_waits_for_a_what_if(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_evaluation_waits_for_a_what_if(cluster: FakeCluster) -> None:
     """It does not see the changes that the what-if makes to the snapshot."""
-    pyscheduler_cluster.add_node("n", allocatable={"cpu": "1", "pods": "10"})
-    running = pyscheduler_cluster.framework()
+    cluster.add_node("n", allocatable={"cpu": "1", "pods": "10"})
+    running = cluster.framework()
     await running.schedule("first", requests={"cpu": "1"})
     pod = make_pod("second", requests={"cpu": "1"})
     async with running.profile.handle.what_if() as trial:

@@ -89,9 +89,9 @@ class Greedy(Licenses):
 
 
 @pytest.fixture(name="cluster")
-def _cluster(pyscheduler_cluster: FakeCluster) -> FakeCluster:
-    pyscheduler_cluster.serve(IN_TREE_PODGROUPS)
-    return pyscheduler_cluster
+def _cluster(cluster: FakeCluster) -> FakeCluster:
+    cluster.serve(IN_TREE_PODGROUPS)
+    return cluster
 
 
 def licenses(framework: FakeFramework) -> Licenses:

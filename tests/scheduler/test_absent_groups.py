@@ -14,10 +14,9 @@ GROUPS = ["resource.k8s.io", "storage.k8s.io", "policy", "apps"]
 
 @pytest.mark.parametrize("group", GROUPS)
 async def test_a_group_that_is_not_served_is_waited_for_in_silence(
-    pyscheduler_cluster: FakeCluster, caplog: pytest.LogCaptureFixture, group: str
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture, group: str
 ) -> None:
     """Pods are bound, the log says once of each kind that it is absent, and the kind is taken up when it appears."""
-    cluster = pyscheduler_cluster
     fault = cluster.server.faults.add(Fault(path=f"^/apis/{group}/", status=404))
     cluster.add_node("n1")
     framework = cluster.framework()

@@ -113,11 +113,8 @@ def stored(cluster: FakeCluster, name: str = "odd") -> dict[str, Any]:
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("first", [True, False], ids=["listed", "watched"])
 @pytest.mark.parametrize("manifest", READABLE)
-async def test_odd_pods_are_scheduled(
-    pyscheduler_cluster: FakeCluster, manifest: dict[str, Any], *, first: bool
-) -> None:
+async def test_odd_pods_are_scheduled(cluster: FakeCluster, manifest: dict[str, Any], *, first: bool) -> None:
     """What Go would read is read: such a pod is bound like any other, and nothing is complained about."""
-    cluster = pyscheduler_cluster
     measured = await beside(cluster, manifest, first=first)
     assert stored(cluster)["spec"].get("nodeName") == "n1"
     assert not measured.warnings()
@@ -128,7 +125,7 @@ async def test_odd_pods_are_scheduled(
 @pytest.mark.parametrize("first", [True, False], ids=["listed", "watched"])
 @pytest.mark.parametrize(("manifest", "told"), UNREADABLE)
 async def test_pods_that_cannot_be_read_wait_with_a_reason(
-    pyscheduler_cluster: FakeCluster,
+    cluster: FakeCluster,
     caplog: pytest.LogCaptureFixture,
     manifest: dict[str, Any],
     told: str,
@@ -136,7 +133,6 @@ async def test_pods_that_cannot_be_read_wait_with_a_reason(
     first: bool,
 ) -> None:
     """A counter, a log line with the pod's name, and one event for its user; mended, it is scheduled."""
-    cluster = pyscheduler_cluster
     with caplog.at_level(logging.WARNING):
         measured = await beside(cluster, manifest, first=first)
     assert measured.warnings()["malformed_pod"] >= 1
@@ -154,9 +150,8 @@ async def test_pods_that_cannot_be_read_wait_with_a_reason(
     await measured.stop()
 
 
-async def test_a_pod_whose_selector_cannot_be_read_gets_a_condition_too(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_whose_selector_cannot_be_read_gets_a_condition_too(cluster: FakeCluster) -> None:
     """Where a server can take it: the fields have their types, only what they say makes no sense."""
-    cluster = pyscheduler_cluster
     term = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Perhaps"}]}}
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     measured = await beside(cluster, pod(spec={"affinity": affinity}), first=False)
@@ -168,9 +163,8 @@ async def test_a_pod_whose_selector_cannot_be_read_gets_a_condition_too(pyschedu
     await measured.stop()
 
 
-async def test_an_unreadable_pod_of_another_scheduler_is_ignored(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_unreadable_pod_of_another_scheduler_is_ignored(cluster: FakeCluster) -> None:
     """It is counted and logged, for it may use a node; no event is written in our name."""
-    cluster = pyscheduler_cluster
     measured = await beside(cluster, pod(spec={"priority": "high", "schedulerName": "other"}), first=True)
     assert measured.warnings()["malformed_pod"] == 1
     assert not cluster.events("FailedScheduling")
@@ -179,9 +173,8 @@ async def test_an_unreadable_pod_of_another_scheduler_is_ignored(pyscheduler_clu
     await measured.stop()
 
 
-async def test_an_unreadable_pod_that_is_deleted_is_forgotten(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_unreadable_pod_that_is_deleted_is_forgotten(cluster: FakeCluster) -> None:
     """Nothing is kept of what is gone."""
-    cluster = pyscheduler_cluster
     measured = await beside(cluster, pod(spec={"priority": "high"}), first=False)
     assert set(measured.scheduler.handlers.unreadable_pods) == {"uid-odd"}
     cluster.delete_pod("odd")
@@ -233,7 +226,7 @@ NODES = [
 @pytest.mark.parametrize("first", [True, False], ids=["listed", "watched"])
 @pytest.mark.parametrize(("manifest", "unreadable"), NODES)
 async def test_odd_nodes(
-    pyscheduler_cluster: FakeCluster,
+    cluster: FakeCluster,
     caplog: pytest.LogCaptureFixture,
     manifest: dict[str, Any],
     *,
@@ -241,7 +234,6 @@ async def test_odd_nodes(
     first: bool,
 ) -> None:
     """They are there with what they have, or left out with a line and a count; the others take the pods."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n2", allocatable={"cpu": "64", "memory": "64Gi", "pods": "110"}, labels={"other": "yes"})
     with caplog.at_level(logging.WARNING):
         measured = Measured(cluster)
@@ -264,9 +256,8 @@ async def test_odd_nodes(
     await measured.stop()
 
 
-async def test_a_pod_on_a_node_that_does_not_exist(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_on_a_node_that_does_not_exist(cluster: FakeCluster) -> None:
     """It is no trouble, and counts as soon as the node appears."""
-    cluster = pyscheduler_cluster
     cluster.server.plant(
         pod("ghost", spec={"nodeName": "later", "containers": [container(resources={"requests": {"cpu": "3"}})]})
     )

@@ -79,9 +79,8 @@ def bindings(framework: FakeFramework) -> list[asyncio.Task[None]]:
 
 
 @pytest.mark.parametrize("kind", ["raises", "is cancelled", "asks for nonsense"])
-async def test_a_failure_after_the_binding_does_not_undo_it(pyscheduler_cluster: FakeCluster, kind: str) -> None:
+async def test_a_failure_after_the_binding_does_not_undo_it(cluster: FakeCluster, kind: str) -> None:
     """What PostBind does costs nobody the node."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework(enable=[BadPostBind, Journal], allow_plugin_errors=True)
     BadPostBind.kind = kind
@@ -97,10 +96,9 @@ async def test_a_failure_after_the_binding_does_not_undo_it(pyscheduler_cluster:
 @pytest.mark.parametrize("plugin", [Holder, Slow], ids=["waiting at Permit", "in PreBind"])
 @pytest.mark.parametrize("at_once", [True, False], ids=["before it began", "under way"])
 async def test_a_cancelled_binding_returns_its_pod_to_the_queue(
-    pyscheduler_cluster: FakeCluster, plugin: type[Any], *, at_once: bool
+    cluster: FakeCluster, plugin: type[Any], *, at_once: bool
 ) -> None:
     """A binding task that somebody cancels loses no pod, and leaves nothing reserved."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework(enable=[plugin, Journal])
     await framework.start()
@@ -122,9 +120,8 @@ async def test_a_cancelled_binding_returns_its_pod_to_the_queue(
     assert framework.result("p").bound is (plugin is Slow)
 
 
-async def test_an_error_says_that_no_bind_plugin_bound_the_pod(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_error_says_that_no_bind_plugin_bound_the_pod(cluster: FakeCluster) -> None:
     """Where all Bind plugins skip it the pod stays queued, with a reason."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Unwilling], disable=["DefaultBinder"])
     result = await framework.schedule("p")
@@ -144,9 +141,8 @@ async def test_an_error_says_that_no_bind_plugin_bound_the_pod(pyscheduler_clust
         pytest.param(Fault(path=_BIND, status=403, times=1), 2, id="refused"),
     ],
 )
-async def test_a_failed_binding_is_retried(pyscheduler_cluster: FakeCluster, fault: Fault, attempts: int) -> None:
+async def test_a_failed_binding_is_retried(cluster: FakeCluster, fault: Fault, attempts: int) -> None:
     """By the client where that is safe, by another attempt where it is not; bound once, reported once."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework()
     cluster.server.faults.add(fault)
@@ -158,9 +154,8 @@ async def test_a_failed_binding_is_retried(pyscheduler_cluster: FakeCluster, fau
     assert len(cluster.events("Scheduled")) == 1
 
 
-async def test_a_refused_binding_is_reported_in_the_servers_own_words(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_refused_binding_is_reported_in_the_servers_own_words(cluster: FakeCluster) -> None:
     """Event and condition name the plugin and what the server said, and not the request, as kube-scheduler's do."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework()
     cluster.server.faults.add(Fault(path=_BIND, status=403, times=1))
@@ -171,9 +166,8 @@ async def test_a_refused_binding_is_reported_in_the_servers_own_words(pyschedule
     assert event["note"] == framework.result("p").message
 
 
-async def test_a_pod_deleted_while_it_is_being_bound_frees_its_node(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_deleted_while_it_is_being_bound_frees_its_node(cluster: FakeCluster) -> None:
     """In Bind, too, deletion gives the room to others at once; the binding finds the pod gone."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "1"})
     framework = cluster.framework()
     cluster.server.faults.add(Fault(path=_BIND, delay_seconds=20, times=1))
@@ -188,10 +182,9 @@ async def test_a_pod_deleted_while_it_is_being_bound_frees_its_node(pyscheduler_
 
 
 async def test_pod_deleted_while_it_is_bound_is_no_error_in_the_log(
-    pyscheduler_cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log says at info that the pod was deleted, and no warning is counted: nobody has to do anything."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework()
     cluster.server.faults.add(Fault(path=_BIND, delay_seconds=20, times=1))
@@ -206,9 +199,8 @@ async def test_pod_deleted_while_it_is_bound_is_no_error_in_the_log(
     assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == []
 
 
-async def test_no_nomination_outlives_the_binding(pyscheduler_cluster: FakeCluster) -> None:
+async def test_no_nomination_outlives_the_binding(cluster: FakeCluster) -> None:
     """A nomination that is still on its way is waited for, so that the binding clears it."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Holder])
     cluster.server.faults.add(Fault(path=r"/pods/p/status$", delay_seconds=5, times=1))
@@ -224,9 +216,8 @@ async def test_no_nomination_outlives_the_binding(pyscheduler_cluster: FakeClust
 
 
 @pytest.mark.parametrize("phase", ["scheduling", "binding"])
-async def test_pods_are_activated_at_the_end_of_both_cycles(pyscheduler_cluster: FakeCluster, phase: str) -> None:
+async def test_pods_are_activated_at_the_end_of_both_cycles(cluster: FakeCluster, phase: str) -> None:
     """Pods that a plugin names are tried again without an event or a backoff."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework(enable=[Waker])
     Waker.phase, Waker.pods = phase, []
@@ -239,11 +230,8 @@ async def test_pods_are_activated_at_the_end_of_both_cycles(pyscheduler_cluster:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("plugin", [None, Holder, Slow], ids=["idle", "waiting at Permit", "in PreBind"])
-async def test_a_stop_finishes_or_undoes_every_binding(
-    pyscheduler_cluster: FakeCluster, plugin: type[Any] | None
-) -> None:
+async def test_a_stop_finishes_or_undoes_every_binding(cluster: FakeCluster, plugin: type[Any] | None) -> None:
     """Waiting pods are let go, bindings under way are made, and the next scheduler finds every pod."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework(enable=[plugin] if plugin else [])
     await framework.schedule("p", labels={"hold": "yes"})

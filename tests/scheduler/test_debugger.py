@@ -65,20 +65,20 @@ def filled(cluster: FakeCluster) -> FakeFramework:
 
 
 async def test_a_dump_has_a_line_for_each_node_and_each_pod_that_waits(
-    pyscheduler_cluster: FakeCluster, log: pytest.LogCaptureFixture
+    cluster: FakeCluster, log: pytest.LogCaptureFixture
 ) -> None:
     """Sums as integers (CPU in thousandths), pods, and why a pod waits; then the comparison, which finds nothing."""
-    assert await look(pyscheduler_cluster, filled(pyscheduler_cluster), log) == DUMP.splitlines()
+    assert await look(cluster, filled(cluster), log) == DUMP.splitlines()
 
 
 async def test_differences_between_cache_and_api_server_are_logged(
-    pyscheduler_cluster: FakeCluster, log: pytest.LogCaptureFixture
+    cluster: FakeCluster, log: pytest.LogCaptureFixture
 ) -> None:
     """What the API server has and the cache has not, and the other way round, nodes and pods, with kube's words."""
-    framework = filled(pyscheduler_cluster)
+    framework = filled(cluster)
     await framework.settle()
     scheduler = framework.scheduler
-    bound, large = pyscheduler_cluster.pod("bound"), pyscheduler_cluster.pod("large")
+    bound, large = cluster.pod("bound"), cluster.pod("large")
     extra, ghost = make_node("extra"), make_pod("ghost", node_name="extra")
     scheduler.cache.remove_pod(bound)
     scheduler.cache.remove_node(make_node("n2"))
@@ -87,12 +87,12 @@ async def test_differences_between_cache_and_api_server_are_logged(
     scheduler.queue.delete(large)
     found: list[str] = []
     try:
-        lines = await look(pyscheduler_cluster, framework, log)
+        lines = await look(cluster, framework, log)
         found = [line for line in lines if "mismatch" in line]
     finally:  # what is wrong here must not be what the fixture finds
         scheduler.cache.remove_pod(ghost)
         scheduler.cache.remove_node(extra)
-        scheduler.cache.add_node(pyscheduler_cluster.nodes()[1])
+        scheduler.cache.add_node(cluster.nodes()[1])
         scheduler.cache.add_pod(bound)
         scheduler.handlers.add_pod(large)
     missed = f"[default/bound({bound.uid}) default/large({large.uid})]"
@@ -103,11 +103,8 @@ async def test_differences_between_cache_and_api_server_are_logged(
     ]
 
 
-async def test_a_change_on_its_way_is_no_mismatch(
-    pyscheduler_cluster: FakeCluster, log: pytest.LogCaptureFixture
-) -> None:
+async def test_a_change_on_its_way_is_no_mismatch(cluster: FakeCluster, log: pytest.LogCaptureFixture) -> None:
     """A change that the first list has and the cache has not yet is looked for again, a little later."""
-    cluster = pyscheduler_cluster
     framework = filled(cluster)
     await framework.settle()
     scheduler = framework.scheduler
@@ -123,42 +120,42 @@ async def test_a_change_on_its_way_is_no_mismatch(
 
 
 async def test_without_an_answer_there_is_a_dump_and_a_line(
-    pyscheduler_cluster: FakeCluster, log: pytest.LogCaptureFixture
+    cluster: FakeCluster, log: pytest.LogCaptureFixture
 ) -> None:
     """An API server that refuses the lists costs the comparison, not the look."""
-    framework = filled(pyscheduler_cluster)
+    framework = filled(cluster)
     await framework.settle()
-    pyscheduler_cluster.server.faults.add(Fault(method="GET", path="/api/v1/pods$", status=403))
-    lines = await look(pyscheduler_cluster, framework, log)
-    pyscheduler_cluster.server.faults.clear()
+    cluster.server.faults.add(Fault(method="GET", path="/api/v1/pods$", status=403))
+    lines = await look(cluster, framework, log)
+    cluster.server.faults.clear()
     assert lines[0].startswith("Dump of cached NodeInfo")
     assert lines[-1].startswith("Cache comparer failed err=")
 
 
-async def test_one_dump_at_a_time(pyscheduler_cluster: FakeCluster, log: pytest.LogCaptureFixture) -> None:
+async def test_one_dump_at_a_time(cluster: FakeCluster, log: pytest.LogCaptureFixture) -> None:
     """A second request while a look is under way is answered by a line; later ones look again."""
-    framework = filled(pyscheduler_cluster)
+    framework = filled(cluster)
     await framework.settle()
     debugger = Debugger(framework.scheduler)
     debugger.look()
     debugger.look()
-    await pyscheduler_cluster.clock.advance(10)
+    await cluster.clock.advance(10)
     debugger.look()
-    await pyscheduler_cluster.clock.advance(10)
+    await cluster.clock.advance(10)
     await debugger.stop()
     assert log.messages.count("A dump of cache and queue is under way already") == 1
     assert log.messages.count("Cache comparer finished mismatch=false") == 2
 
 
 async def test_of_very_many_differences_the_number_is_logged(
-    pyscheduler_cluster: FakeCluster, log: pytest.LogCaptureFixture
+    cluster: FakeCluster, log: pytest.LogCaptureFixture
 ) -> None:
     """A line stays a line: the first hundred names, and how many there are."""
-    framework = filled(pyscheduler_cluster)
+    framework = filled(cluster)
     await framework.settle()
     for number in range(250):
         framework.scheduler.cache.add_node(make_node(f"x-{number:03d}"))
-    found = [line for line in await look(pyscheduler_cluster, framework, log) if "redundantNodes" in line]
+    found = [line for line in await look(cluster, framework, log) if "redundantNodes" in line]
     for number in range(250):
         framework.scheduler.cache.remove_node(make_node(f"x-{number:03d}"))
     assert len(found) == 1
@@ -167,10 +164,9 @@ async def test_of_very_many_differences_the_number_is_logged(
 
 @pytest.mark.slow
 async def test_a_dump_of_a_large_cluster_does_not_block_the_loop(
-    pyscheduler_cluster: FakeCluster, log: pytest.LogCaptureFixture
+    cluster: FakeCluster, log: pytest.LogCaptureFixture
 ) -> None:
     """5,000 nodes, 15,000 bound and 5,000 waiting pods: no step of dump and comparison takes over 50 ms."""
-    cluster = pyscheduler_cluster
     # Planted: to have each object admitted takes most of the time of this test.
     plant(cluster, (node_manifest(f"n{number}", allocatable={"cpu": "4"}) for number in range(5000)))
     requests = {"cpu": "1"}

@@ -43,9 +43,8 @@ async def started(cluster: FakeCluster, **keywords: Any) -> FakeFramework:
     return framework
 
 
-async def test_an_unreadable_pod_gets_one_event(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_unreadable_pod_gets_one_event(cluster: FakeCluster) -> None:
     """It is in no queue, and an event says why. Once it can be read it is scheduled."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = await started(cluster)
     plant(cluster, "p", requests={"cpu": "a lot"})
@@ -61,9 +60,8 @@ async def test_an_unreadable_pod_gets_one_event(pyscheduler_cluster: FakeCluster
     assert not framework.scheduler.handlers.unreadable_pods
 
 
-async def test_a_gate_that_goes_while_the_pod_cannot_be_read_opens(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_gate_that_goes_while_the_pod_cannot_be_read_opens(cluster: FakeCluster) -> None:
     """The queue is told what changed since the version it has."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = await started(cluster)
     plant(cluster, "p", requests={"cpu": "1"}, scheduling_gates=["later"])
@@ -75,9 +73,8 @@ async def test_a_gate_that_goes_while_the_pod_cannot_be_read_opens(pyscheduler_c
     assert framework.result("p").bound
 
 
-async def test_the_readable_part_of_a_pod_on_a_node_counts(pyscheduler_cluster: FakeCluster) -> None:
+async def test_the_readable_part_of_a_pod_on_a_node_counts(cluster: FakeCluster) -> None:
     """Selectors and amounts that do not parse do not make its node look empty: all else is counted."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "4"})
     framework = await started(cluster)
     plant(cluster, "a", requests={"cpu": "3"}, node_name="n1", affinity=_BAD_TERM)
@@ -102,9 +99,8 @@ async def test_the_readable_part_of_a_pod_on_a_node_counts(pyscheduler_cluster: 
     assert framework.scheduler.cache.get_pod("uid-b") is None
 
 
-async def test_a_pod_may_be_known_before_its_node(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_may_be_known_before_its_node(cluster: FakeCluster) -> None:
     """What runs on a node that nobody has announced yet is counted when the node comes."""
-    cluster = pyscheduler_cluster
     framework = await started(cluster)
     cluster.add_pod("early", requests={"cpu": "3"}, node_name="n1")
     await framework.settle()
@@ -113,9 +109,8 @@ async def test_a_pod_may_be_known_before_its_node(pyscheduler_cluster: FakeClust
     assert (await framework.schedule("q", requests={"cpu": "1"})).bound
 
 
-async def test_the_same_pod_added_twice_is_one_pod(pyscheduler_cluster: FakeCluster) -> None:
+async def test_the_same_pod_added_twice_is_one_pod(cluster: FakeCluster) -> None:
     """Handlers may be told again what they know, in each place a pod can be."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = await started(cluster, enable=[Holder])
     handlers = framework.scheduler.handlers
@@ -133,9 +128,8 @@ async def test_the_same_pod_added_twice_is_one_pod(pyscheduler_cluster: FakeClus
     assert framework.scheduler.cache.pod_count == 2
 
 
-async def test_a_lower_priority_gets_the_room_of_a_nomination_that_ends(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_lower_priority_gets_the_room_of_a_nomination_that_ends(cluster: FakeCluster) -> None:
     """Deleting a nominated pod, or nominating it elsewhere, wakes pods that had to leave room, and no others."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     status = {"nominatedNodeName": "n1"}
     plant(cluster, "first", requests={"cpu": "2"}, priority=10, node_selector={"not": "here"}, status=status)
@@ -151,9 +145,8 @@ async def test_a_lower_priority_gets_the_room_of_a_nomination_that_ends(pyschedu
     assert framework.result("low").bound
 
 
-async def test_a_pod_that_is_being_deleted_is_not_tried(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_that_is_being_deleted_is_not_tried(cluster: FakeCluster) -> None:
     """Its user is told, and it leaves the queue."""
-    cluster = pyscheduler_cluster
     framework = await started(cluster)
     await framework.schedule("p")
     manifest = pod_manifest("q")
@@ -165,11 +158,8 @@ async def test_a_pod_that_is_being_deleted_is_not_tried(pyscheduler_cluster: Fak
     assert framework.scheduler.queue.place_of("uid-q") is None
 
 
-async def test_a_pod_that_changed_at_permit_is_tried_again_when_it_is_rejected(
-    pyscheduler_cluster: FakeCluster,
-) -> None:
+async def test_a_pod_that_changed_at_permit_is_tried_again_when_it_is_rejected(cluster: FakeCluster) -> None:
     """What changed about it may be what the plugin rejected it for, and comes no second time."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = await started(cluster, enable=[Holder])
     await framework.schedule("p", labels={"hold": "yes"})
@@ -181,9 +171,8 @@ async def test_a_pod_that_changed_at_permit_is_tried_again_when_it_is_rejected(
     assert framework.result("p").bound
 
 
-async def test_a_pod_that_changes_during_its_binding_is_not_queued(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_that_changes_during_its_binding_is_not_queued(cluster: FakeCluster) -> None:
     """It is assumed, and will not come back."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     cluster.server.faults.add(Fault(path=r"/pods/p/binding$", delay_seconds=5, times=1))
     framework = await started(cluster)
@@ -195,9 +184,9 @@ async def test_a_pod_that_changes_during_its_binding_is_not_queued(pyscheduler_c
     assert framework.result("p").bound
 
 
-async def test_a_recreated_pod_is_another_pod(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_recreated_pod_is_another_pod(cluster: FakeCluster) -> None:
     """A relist can show a deleted pod and a new pod of its name as one update: the new pod has no past."""
-    framework = await started(pyscheduler_cluster)
+    framework = await started(cluster)
     result = await framework.schedule("p", requests={"cpu": "64"})
     handlers, queue = framework.scheduler.handlers, framework.scheduler.queue
     new = make_pod("p", uid="new", requests={"cpu": "64"}, resource_version="1000")

@@ -66,11 +66,9 @@ class Moody:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
-async def test_nothing_is_lost_with_moody_extenders(
-    pyscheduler_cluster: FakeCluster, extenders: Scripted, seed: int
-) -> None:
+async def test_nothing_is_lost_with_moody_extenders(cluster: FakeCluster, extenders: Scripted, seed: int) -> None:
     """Cache and queue agree with the API all the while, and once the extenders are well every pod is bound."""
-    cluster, rng = pyscheduler_cluster, random.Random(seed)
+    rng = random.Random(seed)
     moody = Moody(cluster, rng)
     extenders.answers = {
         "http://one/filter": moody.filter,

@@ -27,11 +27,8 @@ __all__ = ["extenders"]
         pytest.param(Response(500, b"", {}), id="500"),
     ],
 )
-async def test_failing_to_score_ends_nothing(
-    pyscheduler_cluster: FakeCluster, extenders: Scripted, answer: object
-) -> None:
+async def test_failing_to_score_ends_nothing(cluster: FakeCluster, extenders: Scripted, answer: object) -> None:
     """The others decide, whether the extender may be ignored or not."""
-    cluster = pyscheduler_cluster
     cluster.add_node("small", allocatable={"cpu": "2"})
     cluster.add_node("large", allocatable={"cpu": "32"})
     extenders.answers["http://one/score"] = lambda _: answer
@@ -39,11 +36,8 @@ async def test_failing_to_score_ends_nothing(
     assert (await framework.schedule("p", requests={"cpu": "1"})).node == "large"
 
 
-async def test_scores_beyond_all_bounds_are_taken_as_they_are(
-    pyscheduler_cluster: FakeCluster, extenders: Scripted
-) -> None:
+async def test_scores_beyond_all_bounds_are_taken_as_they_are(cluster: FakeCluster, extenders: Scripted) -> None:
     """Negative and huge scores shift the choice and break nothing."""
-    cluster = pyscheduler_cluster
     nodes(cluster, 2)
     extenders.answers["http://one/score"] = lambda _: [{"Host": "n1", "Score": -(2**62)}, {"Host": "n2", "Score": -7}]
     framework = cluster.framework(config=config(extender(prioritizeVerb="score", weight=1)))
@@ -69,10 +63,9 @@ BAD = [
 
 @pytest.mark.parametrize(("answer", "message"), BAD)
 async def test_a_failing_extender_costs_the_attempt_and_no_pod(
-    pyscheduler_cluster: FakeCluster, extenders: Scripted, answer: object, message: str
+    cluster: FakeCluster, extenders: Scripted, answer: object, message: str
 ) -> None:
     """The pod's user reads what was wrong, and the pod is tried again after its backoff."""
-    cluster = pyscheduler_cluster
     nodes(cluster)
     if answer is not None:
         extenders.answers[FILTER] = lambda _: answer
@@ -91,14 +84,13 @@ async def test_a_failing_extender_costs_the_attempt_and_no_pod(
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("answer", "message"), BAD)
 async def test_an_ignorable_extender_that_fails_is_left_out(
-    pyscheduler_cluster: FakeCluster,
+    cluster: FakeCluster,
     extenders: Scripted,
     answer: object,
     message: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The pod is bound as if it were not there; the log says why it was passed over."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     if answer is not None:
         extenders.answers[FILTER] = lambda _: answer
@@ -110,11 +102,8 @@ async def test_an_ignorable_extender_that_fails_is_left_out(
     )
 
 
-async def test_an_extender_that_hangs_is_given_up_in_time(
-    pyscheduler_cluster: FakeCluster, extenders: Scripted
-) -> None:
+async def test_an_extender_that_hangs_is_given_up_in_time(cluster: FakeCluster, extenders: Scripted) -> None:
     """After `httpTimeout` the attempt ends, after five seconds where there is none; pods behind it have their turn."""
-    cluster = pyscheduler_cluster
     nodes(cluster)
     never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -142,9 +131,8 @@ async def test_an_extender_that_hangs_is_given_up_in_time(
     assert not never.cancelled()
 
 
-async def test_watches_go_on_while_an_extender_is_asked(pyscheduler_cluster: FakeCluster, extenders: Scripted) -> None:
+async def test_watches_go_on_while_an_extender_is_asked(cluster: FakeCluster, extenders: Scripted) -> None:
     """What happens meanwhile reaches the cache, but not the snapshot of the cycle."""
-    cluster = pyscheduler_cluster
     nodes(cluster, 2)
     told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -171,10 +159,9 @@ async def test_watches_go_on_while_an_extender_is_asked(pyscheduler_cluster: Fak
 
 @pytest.mark.parametrize("fate", ["deleted", "bound", "node gone"])
 async def test_what_happens_to_a_pod_while_an_extender_is_asked_about_it(
-    pyscheduler_cluster: FakeCluster, extenders: Scripted, fate: str
+    cluster: FakeCluster, extenders: Scripted, fate: str
 ) -> None:
     """A pod that goes, is bound by another, or loses its node, is bound at most once, and nothing stays reserved."""
-    cluster = pyscheduler_cluster
     nodes(cluster, 2)
     told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -210,11 +197,8 @@ async def test_what_happens_to_a_pod_while_an_extender_is_asked_about_it(
 
 
 @pytest.mark.parametrize("ignorable", [False, True])
-async def test_an_extender_that_cannot_bind(
-    pyscheduler_cluster: FakeCluster, extenders: Scripted, *, ignorable: bool
-) -> None:
+async def test_an_extender_that_cannot_bind(cluster: FakeCluster, extenders: Scripted, *, ignorable: bool) -> None:
     """The attempt fails with its words and the node is free again, or the plugins bind if it is ignorable."""
-    cluster = pyscheduler_cluster
     nodes(cluster, 1)
     extenders.answers["http://one/bind"] = lambda _: {"Error": "the lock is taken"}
     framework = cluster.framework(config=config(extender(bindVerb="bind", ignorable=ignorable)))
@@ -229,7 +213,7 @@ async def test_an_extender_that_cannot_bind(
         assert len(extenders.asked("http://one/bind")) == 2
 
 
-async def test_failures_are_counted(pyscheduler_cluster: FakeCluster, extenders: Scripted) -> None:
+async def test_failures_are_counted(cluster: FakeCluster, extenders: Scripted) -> None:
     """What is passed over is a warning of a kind of its own."""
 
     class Warnings(NullRecorder):
@@ -239,7 +223,6 @@ async def test_failures_are_counted(pyscheduler_cluster: FakeCluster, extenders:
         def warning(self, kind: str) -> None:
             self.kinds.append(kind)
 
-    cluster = pyscheduler_cluster
     nodes(cluster)
     framework = cluster.framework(
         config=config(extender(filterVerb="filter", prioritizeVerb="s", weight=1, ignorable=True))
@@ -251,9 +234,8 @@ async def test_failures_are_counted(pyscheduler_cluster: FakeCluster, extenders:
     assert warnings.kinds == ["extender_ignored", "extender_ignored"]
 
 
-async def test_stopping_does_not_wait_for_an_extender(pyscheduler_cluster: FakeCluster, extenders: Scripted) -> None:
+async def test_stopping_does_not_wait_for_an_extender(cluster: FakeCluster, extenders: Scripted) -> None:
     """A scheduler that is told to stop while an extender hangs does so in time, and leaves the pod as it was."""
-    cluster = pyscheduler_cluster
     nodes(cluster)
     never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     extenders.answers[FILTER] = lambda _: asyncio.shield(never)
@@ -269,9 +251,7 @@ async def test_stopping_does_not_wait_for_an_extender(pyscheduler_cluster: FakeC
     assert (framework.result("p").state, scheduler.cache.pod_count) == ("pending", 0)
 
 
-def test_tls_that_cannot_be_used_is_told_with_its_path(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tls_that_cannot_be_used_is_told_with_its_path(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every extender with such a mistake is named at once."""
 
     def refuse(self: ConnectingTransport, config: Extender) -> None:
@@ -279,7 +259,7 @@ def test_tls_that_cannot_be_used_is_told_with_its_path(
 
     monkeypatch.setattr(ConnectingTransport, "extender", refuse)
     with pytest.raises(ConfigError) as told:
-        pyscheduler_cluster.framework(config=config(extender("https://a"), extender("https://b")))
+        cluster.framework(config=config(extender("https://a"), extender("https://b")))
     assert told.value.problems == (
         "no certificate for https://a @ $.extenders[0].tlsConfig",
         "no certificate for https://b @ $.extenders[1].tlsConfig",

@@ -22,9 +22,8 @@ FEW_PLUGINS = (
 )
 
 
-async def test_an_extender_narrows_what_the_filters_left(pyscheduler_cluster: FakeCluster, extenders: Scripted) -> None:
+async def test_an_extender_narrows_what_the_filters_left(cluster: FakeCluster, extenders: Scripted) -> None:
     """Only the nodes that fit are shown to it, with the pod, and the pod goes where it says."""
-    cluster = pyscheduler_cluster
     nodes(cluster)
     cluster.add_node("full", allocatable={"cpu": "0"})
     extenders.answers[FILTER] = only("n2")
@@ -39,11 +38,8 @@ async def test_an_extender_narrows_what_the_filters_left(pyscheduler_cluster: Fa
     assert args["Pod"]["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "1"}
 
 
-async def test_whole_nodes_for_an_extender_without_a_cache(
-    pyscheduler_cluster: FakeCluster, extenders: Scripted
-) -> None:
+async def test_whole_nodes_for_an_extender_without_a_cache(cluster: FakeCluster, extenders: Scripted) -> None:
     """It is sent nodes and may send some of them back; a node that changed is sent as it is now."""
-    cluster = pyscheduler_cluster
     nodes(cluster, labels={"tier": "a"})
     extenders.answers[FILTER] = lambda args: {
         "Nodes": {"items": [node for node in args["Nodes"]["items"] if node["metadata"]["labels"]["tier"] == "b"]}
@@ -62,10 +58,9 @@ async def test_whole_nodes_for_an_extender_without_a_cache(
 
 
 async def test_extenders_are_told_what_the_scheduler_itself_does_not_read(
-    pyscheduler_cluster: FakeCluster, extenders: Scripted
+    cluster: FakeCluster, extenders: Scripted
 ) -> None:
     """Pods and nodes are sent whole, as the API server has them; their managed fields are not."""
-    cluster = pyscheduler_cluster
     manifest = node_manifest("n1", status={"nodeInfo": {"kernelVersion": "6.1"}})
     manifest["metadata"]["managedFields"] = [{"manager": "kubelet"}]
     cluster.add(manifest, Node)
@@ -83,11 +78,8 @@ async def test_extenders_are_told_what_the_scheduler_itself_does_not_read(
     assert extenders.asked(FILTER)[-1]["Nodes"]["items"][0]["metadata"]["annotations"] == {"rack": "7"}
 
 
-async def test_extenders_are_asked_in_turn_and_ignorable_ones_last(
-    pyscheduler_cluster: FakeCluster, extenders: Scripted
-) -> None:
+async def test_extenders_are_asked_in_turn_and_ignorable_ones_last(cluster: FakeCluster, extenders: Scripted) -> None:
     """Each sees what the one before it left; where nothing is left, the next is not asked."""
-    cluster = pyscheduler_cluster
     nodes(cluster)
     one, two, three = (f"http://{name}/f" for name in ("one", "two", "three"))
     extenders.answers = {one: only("n1", "n2"), two: only("n2", "n3"), three: only("n1", "n2", "n3")}
@@ -110,11 +102,8 @@ async def test_extenders_are_asked_in_turn_and_ignorable_ones_last(
     assert {url for url, _ in extenders.calls} == {one}
 
 
-async def test_refusals_stand_in_the_message_beside_those_of_plugins(
-    pyscheduler_cluster: FakeCluster, extenders: Scripted
-) -> None:
+async def test_refusals_stand_in_the_message_beside_those_of_plugins(cluster: FakeCluster, extenders: Scripted) -> None:
     """Reasons are counted; what is in both lists is unresolvable, what is dropped without a word has no reason."""
-    cluster = pyscheduler_cluster
     nodes(cluster, 5)
     cluster.add_node("cordoned", unschedulable=True)
     extenders.answers[FILTER] = lambda _: {
@@ -133,11 +122,8 @@ async def test_refusals_stand_in_the_message_beside_those_of_plugins(
     )
 
 
-async def test_any_event_brings_back_a_pod_that_an_extender_refused(
-    pyscheduler_cluster: FakeCluster, extenders: Scripted
-) -> None:
+async def test_any_event_brings_back_a_pod_that_an_extender_refused(cluster: FakeCluster, extenders: Scripted) -> None:
     """Nobody knows what an extender waits for, so a change that no plugin cares about is worth an attempt."""
-    cluster = pyscheduler_cluster
     nodes(cluster)
     extenders.answers[FILTER] = only()
     framework = cluster.framework(config=config(extender(filterVerb="filter")))
@@ -148,9 +134,8 @@ async def test_any_event_brings_back_a_pod_that_an_extender_refused(
     assert framework.result("p").node == "n1"
 
 
-async def test_scores_count_with_weight_and_scale(pyscheduler_cluster: FakeCluster, extenders: Scripted) -> None:
+async def test_scores_count_with_weight_and_scale(cluster: FakeCluster, extenders: Scripted) -> None:
     """An extender's 0 to 10 weighs ten times that; several are added up, strangers are passed over."""
-    cluster = pyscheduler_cluster
     nodes(cluster)
     extenders.answers = {
         "http://one/score": lambda _: [{"Host": "n1", "Score": 3}, {"Host": "n2", "Score": 1}],
@@ -175,9 +160,8 @@ async def test_scores_count_with_weight_and_scale(pyscheduler_cluster: FakeClust
     assert found.scores.totals[row] == 250 + sum(one.weighted[row] for one in plugins)
 
 
-async def test_an_extender_binds_in_place_of_the_plugins(pyscheduler_cluster: FakeCluster, extenders: Scripted) -> None:
+async def test_an_extender_binds_in_place_of_the_plugins(cluster: FakeCluster, extenders: Scripted) -> None:
     """It is told pod, uid and node; the scheduler itself posts no binding."""
-    cluster = pyscheduler_cluster
     nodes(cluster, 1)
     transport = cluster.transport()
 
@@ -198,11 +182,8 @@ async def test_an_extender_binds_in_place_of_the_plugins(pyscheduler_cluster: Fa
     assert event["note"] == "Successfully assigned default/p to n1"
 
 
-async def test_only_pods_that_use_its_resources_concern_an_extender(
-    pyscheduler_cluster: FakeCluster, extenders: Scripted
-) -> None:
+async def test_only_pods_that_use_its_resources_concern_an_extender(cluster: FakeCluster, extenders: Scripted) -> None:
     """Requests and limits of containers and init containers count; what it accounts for alone the filters ignore."""
-    cluster = pyscheduler_cluster
     nodes(cluster)
     extenders.answers = {FILTER: only("n2"), "http://one/score": lambda _: [], "http://one/bind": lambda _: {}}
     framework = cluster.framework(
@@ -223,9 +204,8 @@ async def test_only_pods_that_use_its_resources_concern_an_extender(
     cluster.delete_pod("p")
 
 
-async def test_a_promised_node_is_asked_about_first(pyscheduler_cluster: FakeCluster, extenders: Scripted) -> None:
+async def test_a_promised_node_is_asked_about_first(cluster: FakeCluster, extenders: Scripted) -> None:
     """The nominated node alone is shown; if the extender refuses or fails, all nodes are."""
-    cluster = pyscheduler_cluster
     nodes(cluster)
     extenders.answers[FILTER] = only("n1", "n2")
     framework = cluster.framework(config=config(extender(filterVerb="filter")))
@@ -240,21 +220,17 @@ async def test_a_promised_node_is_asked_about_first(pyscheduler_cluster: FakeClu
 
 
 async def test_an_extender_that_scores_makes_one_feasible_node_too_few(
-    pyscheduler_cluster: FakeCluster, extenders: Scripted
+    cluster: FakeCluster, extenders: Scripted
 ) -> None:
     """Where no plugin scores the first node would do; an extender that does wants to see them all."""
-    cluster = pyscheduler_cluster
     nodes(cluster)
     extenders.answers["http://one/score"] = lambda _: [{"Host": "n3", "Score": 1}]
     text = config(extender(prioritizeVerb="score", weight=1)).replace("{schedulerName: pyscheduler}", FEW_PLUGINS)
     assert (await cluster.framework(config=text).schedule("p")).node == "n3"
 
 
-async def test_preemption_goes_on_where_the_extender_says(
-    pyscheduler_cluster: FakeCluster, extenders: Scripted
-) -> None:
+async def test_preemption_goes_on_where_the_extender_says(cluster: FakeCluster, extenders: Scripted) -> None:
     """It sees the candidates with the uids of their victims and chooses among them."""
-    cluster = pyscheduler_cluster
     nodes(cluster, 3, allocatable={"cpu": "1"})
     extenders.answers["http://one/preempt"] = lambda args: {
         "NodeNameToMetaVictims": {"n2": args["NodeNameToMetaVictims"]["n2"]}
@@ -275,10 +251,9 @@ async def test_preemption_goes_on_where_the_extender_says(
 
 
 async def test_preemption_tells_whole_victims_to_an_extender_without_a_cache(
-    pyscheduler_cluster: FakeCluster, extenders: Scripted
+    cluster: FakeCluster, extenders: Scripted
 ) -> None:
     """Victims are pods then; an answer that names a pod that is not there ends the attempt, with a word about it."""
-    cluster = pyscheduler_cluster
     nodes(cluster, 1, allocatable={"cpu": "1"})
     extenders.answers["http://one/preempt"] = lambda _: {"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "nobody"}]}}}
     framework = cluster.framework(config=config(extender(preemptVerb="preempt", nodeCacheCapable=False)))
@@ -293,9 +268,8 @@ async def test_preemption_tells_whole_victims_to_an_extender_without_a_cache(
     assert framework.result("low").bound
 
 
-async def test_explaining_asks_extenders_too(pyscheduler_cluster: FakeCluster, extenders: Scripted) -> None:
+async def test_explaining_asks_extenders_too(cluster: FakeCluster, extenders: Scripted) -> None:
     """Its refusals stand among those of the plugins, in its own name; a failure is the answer."""
-    cluster = pyscheduler_cluster
     nodes(cluster)
     cluster.add_node("cordoned", unschedulable=True)
     extenders.answers[FILTER] = lambda args: {"NodeNames": args["NodeNames"][:0], "FailedNodes": {"n1": "not mine"}}
@@ -318,9 +292,9 @@ async def test_explaining_asks_extenders_too(pyscheduler_cluster: FakeCluster, e
     assert (found.message, found.feasible) == ("not today", None)
 
 
-async def test_no_two_pods_are_alike_to_an_extender(pyscheduler_cluster: FakeCluster, extenders: Scripted) -> None:
+async def test_no_two_pods_are_alike_to_an_extender(cluster: FakeCluster, extenders: Scripted) -> None:
     """Signatures, by which answers are used for several pods, are off."""
     for told in ([], [extender(bindVerb="bind")]):
         text = config(*told).replace("{schedulerName: pyscheduler}", FEW_PLUGINS)
-        signature = pyscheduler_cluster.framework(config=text).profile.sign_pod(make_pod("p"))
+        signature = cluster.framework(config=text).profile.sign_pod(make_pod("p"))
         assert (signature is None) == bool(told)

@@ -42,9 +42,8 @@ def test_a_note_takes_a_kilobyte(message: str, note: str) -> None:
     assert len(truncated(message).encode()) <= 1024
 
 
-async def test_a_pod_that_is_gone_is_not_requeued(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_that_is_gone_is_not_requeued(cluster: FakeCluster) -> None:
     """It was deleted in PreBind: nothing is reserved, queued or written for it any more."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "1"})
     framework = cluster.framework(enable=[Stuck])
     result = await framework.schedule("p", requests={"cpu": "1"})
@@ -59,9 +58,8 @@ async def test_a_pod_that_is_gone_is_not_requeued(pyscheduler_cluster: FakeClust
     ]
 
 
-async def test_a_pod_that_was_bound_by_others_gets_no_condition(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_that_was_bound_by_others_gets_no_condition(cluster: FakeCluster) -> None:
     """A bound pod never carries PodScheduled=False because of an attempt that came too late."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Stuck])
     result = await framework.schedule("p")
@@ -75,9 +73,8 @@ async def test_a_pod_that_was_bound_by_others_gets_no_condition(pyscheduler_clus
     assert framework.scheduler.cache.assumed_count == 0
 
 
-async def test_a_rejection_without_a_plugin_is_retried_after_backoff(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_rejection_without_a_plugin_is_retried_after_backoff(cluster: FakeCluster) -> None:
     """There is no plugin whose events could bring the pod back, so it is tried again after a backoff."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Holder])
     result = await framework.schedule("p", labels={"hold": "yes"})
@@ -88,9 +85,8 @@ async def test_a_rejection_without_a_plugin_is_retried_after_backoff(pyscheduler
     assert framework.result("p").state == "waiting"
 
 
-async def test_an_unreadable_version_does_not_stop_the_retry(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_unreadable_version_does_not_stop_the_retry(cluster: FakeCluster) -> None:
     """Its failure puts it back into the queue, and the loop goes on."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Stuck])
     result = await framework.schedule("p", requests={"cpu": "1"})

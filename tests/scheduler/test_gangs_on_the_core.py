@@ -31,9 +31,9 @@ from pyscheduler.testing import FakeCluster, FakeFramework
 
 
 @pytest.fixture(name="cluster")
-def _cluster(pyscheduler_cluster: FakeCluster) -> FakeCluster:
+def _cluster(cluster: FakeCluster) -> FakeCluster:
     """Return the test kit's cluster."""
-    return pyscheduler_cluster
+    return cluster
 
 
 GATES = pytest.mark.parametrize(
@@ -270,9 +270,7 @@ async def test_koordinator_1919_a_wait_lasts_as_long_as_was_asked_for(
     ]
 
 
-async def test_koordinator_1544_nothing_is_scheduled_before_every_watch_has_synchronised(
-    cluster: FakeCluster,
-) -> None:
+async def test_koordinator_1544_nothing_is_scheduled_before_every_watch_has_synchronised(cluster: FakeCluster) -> None:
     """A node that is full is not taken for an empty one because its pods are listed late."""
     cluster.add_node("n", allocatable={"cpu": "1"})
     cluster.add_pod("there", requests={"cpu": "1"}, node_name="n")

@@ -71,9 +71,8 @@ def states(framework: FakeFramework, members: int) -> list[bool]:
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-async def test_members_share_a_claim_without_devices(pyscheduler_cluster: FakeCluster, plugin: str) -> None:
+async def test_members_share_a_claim_without_devices(cluster: FakeCluster, plugin: str) -> None:
     """The first member that waits at Permit reserves the devices; the others use the same ones."""
-    cluster = pyscheduler_cluster
     framework = start(cluster, plugin, members=3, devices=1, claims=["c"])
     await framework.settle()
     await cluster.clock.advance(5)
@@ -81,9 +80,8 @@ async def test_members_share_a_claim_without_devices(pyscheduler_cluster: FakeCl
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-async def test_a_gang_that_lacks_devices_makes_few_attempts(pyscheduler_cluster: FakeCluster, plugin: str) -> None:
+async def test_a_gang_that_lacks_devices_makes_few_attempts(cluster: FakeCluster, plugin: str) -> None:
     """The device that a member gives back is no news for its gang; one that comes is."""
-    cluster = pyscheduler_cluster
     framework = start(cluster, plugin, members=2, devices=1, claims=["c0", "c1"])
     await framework.settle()
     await cluster.clock.advance(120)

@@ -40,9 +40,8 @@ class Deaf(FilterPlugin):
         return Status.unschedulable("not yet") if "late" in pod.labels and self.is_early else None
 
 
-async def test_plugin_evaluations_are_counted(pyscheduler_cluster: FakeCluster) -> None:
+async def test_plugin_evaluations_are_counted(cluster: FakeCluster) -> None:
     """Filter counts the nodes that nobody before had refused, Score the feasible ones, and a skip does not count."""
-    cluster = pyscheduler_cluster
     for number in range(4):
         cluster.add_node(f"n{number}", unschedulable=number == 0, allocatable={"cpu": "1" if number == 1 else "8"})
     measured = Measured(cluster, Holder, Deaf)
@@ -62,9 +61,8 @@ async def test_plugin_evaluations_are_counted(pyscheduler_cluster: FakeCluster) 
     await measured.stop()
 
 
-async def test_tasks_beside_the_cycle_are_counted(pyscheduler_cluster: FakeCluster) -> None:
+async def test_tasks_beside_the_cycle_are_counted(cluster: FakeCluster) -> None:
     """Bindings under way are counted as kube-scheduler's binding goroutines are; tasks of plugins by their name."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     measured = Measured(cluster, Holder, Deaf)
     await measured.start()
@@ -90,11 +88,8 @@ async def test_tasks_beside_the_cycle_are_counted(pyscheduler_cluster: FakeClust
     await measured.stop()
 
 
-async def test_pods_scheduled_after_a_flush_are_counted(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_pods_scheduled_after_a_flush_are_counted(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hint that says too little shows here: the pod is bound, but no event had brought it back."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     measured = Measured(cluster, Holder, Deaf)
     await measured.start()
@@ -112,9 +107,8 @@ async def test_pods_scheduled_after_a_flush_are_counted(
     await measured.stop()
 
 
-async def test_only_registered_events_are_announced(pyscheduler_cluster: FakeCluster) -> None:
+async def test_only_registered_events_are_announced(cluster: FakeCluster) -> None:
     """Of drivers plugins want updates, of volumes no deletions; what nobody registered is not looked at or measured."""
-    cluster = pyscheduler_cluster
     measured = Measured(cluster, Deaf)
     await measured.start()
     driver: dict[str, Any] = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "d"}}
@@ -133,9 +127,8 @@ async def test_only_registered_events_are_announced(pyscheduler_cluster: FakeClu
     await measured.stop()
 
 
-async def test_a_gate_is_no_failure_of_pre_enqueue(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_gate_is_no_failure_of_pre_enqueue(cluster: FakeCluster) -> None:
     """As with kube-scheduler, runs of PreEnqueue all count as successes; where the pod is says that it is gated."""
-    cluster = pyscheduler_cluster
     measured = Measured(cluster, Deaf)
     await measured.start()
     cluster.add_pod("gated", scheduling_gates=["later"])

@@ -98,9 +98,9 @@ async def per_turn(framework: Any) -> list[int]:
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("is_allowed", [True, False], ids=["allowed", "refused"])
-async def test_fifty_waiting_pods_continue_per_turn(pyscheduler_cluster: FakeCluster, is_allowed: bool) -> None:
+async def test_fifty_waiting_pods_continue_per_turn(cluster: FakeCluster, is_allowed: bool) -> None:
     """Neither a group that is let go nor one that is rolled back holds the loop."""
-    framework, gate = await waiting(pyscheduler_cluster)
+    framework, gate = await waiting(cluster)
     decide(gate, is_allowed=is_allowed)
     counts = await per_turn(framework)
     assert max(counts) <= PER_TURN
@@ -108,18 +108,18 @@ async def test_fifty_waiting_pods_continue_per_turn(pyscheduler_cluster: FakeClu
     assert sum(counts) == MANY
     if is_allowed:
         await framework.settle()
-        assert all(pyscheduler_cluster.pod(name).node_name == "n1" for name in NAMES)
+        assert all(cluster.pod(name).node_name == "n1" for name in NAMES)
 
 
 @pytest.mark.slow
-async def test_no_pod_is_tried_while_many_release_their_nodes(pyscheduler_cluster: FakeCluster) -> None:
+async def test_no_pod_is_tried_while_many_release_their_nodes(cluster: FakeCluster) -> None:
     """The first that gives its node back brings others into activeQ; they are tried when all have."""
-    _, gate = await waiting(pyscheduler_cluster)
+    _, gate = await waiting(cluster)
     gate.seen.clear()
-    pyscheduler_cluster.add_pod("other", requests={"cpu": "1"})
+    cluster.add_pod("other", requests={"cpu": "1"})
     for held in gate.waiting:
         held.reject(gate.name, "enough")
-    await pyscheduler_cluster.clock.advance(30)
+    await cluster.clock.advance(30)
     # Each pod that is tried again waits again: the first of them all has seen nobody that holds a node.
     assert gate.seen[: MANY + 1] == list(range(MANY + 1))
     assert gate.ends == {(name, "rejected"): 1 for name in NAMES}
@@ -127,32 +127,32 @@ async def test_no_pod_is_tried_while_many_release_their_nodes(pyscheduler_cluste
 
 
 @pytest.mark.slow
-async def test_an_allowed_pod_stays_allowed(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_allowed_pod_stays_allowed(cluster: FakeCluster) -> None:
     """Its time, a rejection and a victim's fate come too late; only a pod that is deleted is not bound."""
-    framework, gate = await waiting(pyscheduler_cluster)
+    framework, gate = await waiting(cluster)
     held = gate.waiting
     for one in held:
         one.allow(gate.name)
     await asyncio.sleep(0)
     assert len(framework.scheduler.waiting_pods) > MANY / 2
-    pyscheduler_cluster.delete_pod(NAMES[-1])
+    cluster.delete_pod(NAMES[-1])
     assert not any(one.reject(gate.name, "too late") or one.preempt(gate.name, "too late") for one in held)
-    await pyscheduler_cluster.clock.advance(120)
-    assert all(pyscheduler_cluster.pod(name).node_name == "n1" for name in NAMES[:-1])
+    await cluster.clock.advance(120)
+    assert all(cluster.pod(name).node_name == "n1" for name in NAMES[:-1])
     assert not gate.ends.keys() - {(NAMES[-1], "allowed")}
 
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("is_allowed", [True, False], ids=["allowed", "refused"])
-async def test_a_stop_in_between_binds_all_or_none(pyscheduler_cluster: FakeCluster, is_allowed: bool) -> None:
+async def test_a_stop_in_between_binds_all_or_none(cluster: FakeCluster, is_allowed: bool) -> None:
     """A group that was let go is not cut in two, and one that was turned away leaves nothing behind."""
-    framework, gate = await waiting(pyscheduler_cluster)
+    framework, gate = await waiting(cluster)
     decide(gate, is_allowed=is_allowed)
     await asyncio.sleep(0)
     assert 0 < len(framework.scheduler.waiting_pods) < MANY
     stop = asyncio.create_task(framework.scheduler.stop())
-    await pyscheduler_cluster.clock.advance(10)
+    await cluster.clock.advance(10)
     await stop
-    bound = sum(pyscheduler_cluster.pod(name).node_name == "n1" for name in NAMES)
+    bound = sum(cluster.pod(name).node_name == "n1" for name in NAMES)
     assert bound == (MANY if is_allowed else 0)
     assert gate.holding == (set(NAMES) if is_allowed else set())

@@ -69,9 +69,8 @@ def reporting(architecture: str) -> dict[str, Any]:
     return {"nodeInfo": {"architecture": architecture}, "addresses": addresses}
 
 
-async def test_declared_fields_are_those_of_the_newest_version(pyscheduler_cluster: FakeCluster) -> None:
+async def test_declared_fields_are_those_of_the_newest_version(cluster: FakeCluster) -> None:
     """Both kinds are read from the text that the API server sent, and again after a change."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", status=reporting("amd64"))
     framework = cluster.framework(enable=[RootOnArm])
     fields = framework.profile.handle.fields
@@ -90,9 +89,8 @@ async def test_declared_fields_are_those_of_the_newest_version(pyscheduler_clust
     assert fields(result.pod, PodSecurity).spec.security_context.run_as_user is None
 
 
-async def test_a_type_that_is_not_declared_names_the_attribute(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_type_that_is_not_declared_names_the_attribute(cluster: FakeCluster) -> None:
     """The error says what to add, and where."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     handle = cluster.framework(enable=[RootOnArm]).profile.handle
     with pytest.raises(PluginError, match="Undeclared is read but not declared; add it to the plugin's `node_fields`"):
@@ -105,10 +103,10 @@ class WrongFields(RootOnArm):
     pod_fields = PodSecurity  # type: ignore[assignment] # the mistake
 
 
-def test_fields_that_are_no_tuple_are_refused(pyscheduler_cluster: FakeCluster) -> None:
+def test_fields_that_are_no_tuple_are_refused(cluster: FakeCluster) -> None:
     """The error shows the form."""
     with pytest.raises(ConfigError, match=r"write pod_fields = \(Type,\)"):
-        pyscheduler_cluster.framework(enable=[WrongFields])
+        cluster.framework(enable=[WrongFields])
 
 
 class Unreadable(FilterPlugin):
@@ -126,10 +124,10 @@ class Unreadable(FilterPlugin):
         self.handle.fields(node.node, self.Status)
 
 
-async def test_fields_that_cannot_be_read_fail_the_plugin(pyscheduler_cluster: FakeCluster) -> None:
+async def test_fields_that_cannot_be_read_fail_the_plugin(cluster: FakeCluster) -> None:
     """Watching goes on; the error is the plugin's, where it asks."""
-    pyscheduler_cluster.add_node("n1")
-    framework = pyscheduler_cluster.framework(enable=[Unreadable], allow_plugin_errors=True)
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[Unreadable], allow_plugin_errors=True)
     await framework.schedule("p")
     assert isinstance(framework.plugin_errors[0].error, DecodeError)
     assert framework.plugin_errors[0].plugin == "Unreadable"
@@ -167,9 +165,8 @@ class Busy(FilterPlugin):
         return Status.unschedulable("busy") if self.usage.get(node.name) == "4" else None
 
 
-async def test_a_kind_that_cannot_be_watched_is_listed(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_kind_that_cannot_be_watched_is_listed(cluster: FakeCluster) -> None:
     """No informer is made for it; its role has `get` and `list`."""
-    cluster = pyscheduler_cluster
     cluster.serve(NODE_METRICS)
     manifest = {"apiVersion": "metrics.k8s.io/v1beta1", "kind": "NodeMetrics", "usage": {"cpu": "4"}}
     for name in ("n1", "n2"):
@@ -184,9 +181,9 @@ async def test_a_kind_that_cannot_be_watched_is_listed(pyscheduler_cluster: Fake
         framework.profile.handle.lister(NodeMetrics)
 
 
-async def test_a_kind_that_is_not_declared_names_watches(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_kind_that_is_not_declared_names_watches(cluster: FakeCluster) -> None:
     """The error of the client says which attribute of the plugin lacks it."""
-    client = pyscheduler_cluster.framework().profile.handle.client
+    client = cluster.framework().profile.handle.client
     with pytest.raises(DecodeError, match=r'add kind_of\(NodeMetrics, "nodemetricss"\) to the `watches` of the plugin'):
         await client.list(NodeMetrics)
 

@@ -81,11 +81,8 @@ class PartialKey(Gives):
         pytest.param(Gives, "method", "Task", id="task of a method"),
     ],
 )
-async def test_a_failure_names_the_plugin(
-    pyscheduler_cluster: FakeCluster, plugin: type[Gives], spawn: str, point: str
-) -> None:
+async def test_a_failure_names_the_plugin(cluster: FakeCluster, plugin: type[Gives], spawn: str, point: str) -> None:
     """Handlers, keys of indices and tasks are reported with the plugin that gave them."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework(enable=[plugin], allow_plugin_errors=True)
     await framework.schedule("p", labels={"spawn": spawn})

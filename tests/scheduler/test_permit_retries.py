@@ -36,11 +36,8 @@ class Patient(PermitPlugin, EnqueueExtensions):
 
 
 @pytest.mark.parametrize("ends_by", ["timeout", "rejection"])
-async def test_a_pod_is_not_woken_by_the_end_of_its_own_nomination(
-    pyscheduler_cluster: FakeCluster, ends_by: str
-) -> None:
+async def test_a_pod_is_not_woken_by_the_end_of_its_own_nomination(cluster: FakeCluster, ends_by: str) -> None:
     """A pod whose wait at Permit ended waits for a deletion of another pod; its own nomination does not wake it."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     cluster.add_pod("other", node_name="n1")
     framework = cluster.framework(enable=[Patient])
@@ -69,9 +66,8 @@ class Misnames(PermitPlugin):
         return Status.wait(timeout=600)
 
 
-async def test_a_wrong_name_at_permit_is_refused(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_wrong_name_at_permit_is_refused(cluster: FakeCluster) -> None:
     """`allow` and `reject` with a name that no plugin has raise an error that shows the right one."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Misnames])
     result = await framework.schedule("p")

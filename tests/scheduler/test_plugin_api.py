@@ -142,10 +142,9 @@ def undefine(cluster: FakeCluster) -> None:
 
 @pytest.mark.filterwarnings("ignore:Incorrect event registration")
 async def test_a_kind_that_is_only_named_in_an_event_wakes_pods(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As in kube-scheduler it is watched by `plural.version.group`; what is no such name is said, and costs nothing."""
-    cluster = pyscheduler_cluster
     cluster.serve(CLOSURES)
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Named])
@@ -161,11 +160,8 @@ async def test_a_kind_that_is_only_named_in_an_event_wakes_pods(
     assert needed == {("closures",)}
 
 
-async def test_a_kind_whose_definition_comes_and_goes(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_kind_whose_definition_comes_and_goes(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Absent it costs next to nothing; soon after it appears it is listed and watched; it is emptied when it goes."""
-    cluster = pyscheduler_cluster
     counting = Counting(cluster.transport(), CLOSURES.path())
     monkeypatch.setattr(cluster, "transport", lambda: counting)
     cluster.add_node("n1")
@@ -215,9 +211,8 @@ async def test_a_kind_whose_definition_comes_and_goes(
         pytest.param({"lose": "answer"}, id="the answer was lost"),
     ],
 )
-async def test_a_plugins_write_is_tried_again(pyscheduler_cluster: FakeCluster, fault: dict[str, Any]) -> None:
+async def test_a_plugins_write_is_tried_again(cluster: FakeCluster, fault: dict[str, Any]) -> None:
     """What may be over in a moment costs a plugin's write some time, and the plugin no thought."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Stamp])
     armed = cluster.server.faults.add(Fault(method="PATCH", path="/pods/p$", times=2, **fault))
@@ -230,13 +225,12 @@ async def test_a_plugins_write_is_tried_again(pyscheduler_cluster: FakeCluster, 
     assert plugin.errors == []
 
 
-async def test_a_condition_of_the_plugins_own_is_its_own_to_settle(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_condition_of_the_plugins_own_is_its_own_to_settle(cluster: FakeCluster) -> None:
     """A patch that names a version conflicts once and for all; the plugin is told, and the pod is tried again."""
 
     class Conditional(Stamp):
         condition: ClassVar[Mapping[str, object]] = {"resourceVersion": "1"}
 
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Conditional], allow_plugin_errors=True)
     await framework.schedule("p")
@@ -250,10 +244,9 @@ async def test_a_condition_of_the_plugins_own_is_its_own_to_settle(pyscheduler_c
 
 
 async def test_a_plugins_write_is_not_sent_by_who_does_not_lead(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Writes of plugins pass the same fence as bindings: nothing reaches the server, and the plugin is told."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     leads = False
     counting = Counting(cluster.transport(), "/api/v1/namespaces/default/pods")
@@ -272,9 +265,8 @@ async def test_a_plugins_write_is_not_sent_by_who_does_not_lead(
     assert framework.result("p").bound
 
 
-async def test_plugins_writes_share_the_rate(pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_plugins_writes_share_the_rate(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """With ten requests a second, twenty pods whose plugin writes keep to ten a second, the writes included."""
-    cluster = pyscheduler_cluster
     counting = Counting(cluster.transport(), "/api/v1/namespaces/default/pods/")
     monkeypatch.setattr(cluster, "transport", lambda: counting)
     cluster.add_node("n1", allocatable={"cpu": "64"})

@@ -56,9 +56,8 @@ class HasHelper(Measured):
         """Do something else."""
 
 
-async def test_the_first_pod_waits_for_the_preparation(pyscheduler_cluster: FakeCluster) -> None:
+async def test_the_first_pod_waits_for_the_preparation(cluster: FakeCluster) -> None:
     """The pod that is there at the start is decided with the figures, at its first attempt."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     cluster.add_pod("p")
     framework = cluster.framework(enable=[Measured])
@@ -70,11 +69,8 @@ async def test_the_first_pod_waits_for_the_preparation(pyscheduler_cluster: Fake
     assert (framework.scheduler.cycles, plugin.ran) == (1, True)  # type: ignore[attr-defined] # its own
 
 
-async def test_the_preparation_has_ten_seconds(
-    pyscheduler_cluster: FakeCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_preparation_has_ten_seconds(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     """Then it is cancelled, a line says so, and scheduling begins."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     cluster.add_pod("p")
     framework = cluster.framework(enable=[Slow])
@@ -87,9 +83,8 @@ async def test_the_preparation_has_ten_seconds(
     assert "Scheduling begins though a plugin is not prepared task=pyscheduler Slow.prepare" in caplog.text
 
 
-async def test_a_failed_preparation_is_reported(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_failed_preparation_is_reported(cluster: FakeCluster) -> None:
     """Scheduling begins at once, and the error names the plugin."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Broken], allow_plugin_errors=True)
     await framework.schedule("p")
@@ -99,8 +94,8 @@ async def test_a_failed_preparation_is_reported(pyscheduler_cluster: FakeCluster
     ]
 
 
-async def test_a_plain_function_of_that_name_is_the_plugins_own(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_plain_function_of_that_name_is_the_plugins_own(cluster: FakeCluster) -> None:
     """Only a coroutine function is called."""
-    pyscheduler_cluster.add_node("n1")
-    framework = pyscheduler_cluster.framework(enable=[HasHelper])
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[HasHelper])
     assert (await framework.schedule("p")).message.startswith("0/1 nodes are available: 1 nothing was measured.")

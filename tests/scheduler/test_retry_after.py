@@ -38,11 +38,11 @@ from pyscheduler.testing import FakeCluster, FakeFramework
 
 
 @pytest.fixture(name="cluster")
-def _cluster(pyscheduler_cluster: FakeCluster) -> FakeCluster:
+def _cluster(cluster: FakeCluster) -> FakeCluster:
     """Give a cluster of two nodes."""
     for name in ("n1", "n2"):
-        pyscheduler_cluster.add_node(name)
-    return pyscheduler_cluster
+        cluster.add_node(name)
+    return cluster
 
 
 class Timed(EnqueueExtensions):

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from pyscheduler.testing import FakeCluster
 
 
-async def test_a_pod_is_bound_to_the_node_that_fits(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_is_bound_to_the_node_that_fits(cluster: FakeCluster) -> None:
     """The pod gets the node with room; binding, condition and event say so."""
-    cluster = pyscheduler_cluster
     cluster.add_node("small", allocatable={"cpu": "1"})
     cluster.add_node("large", allocatable={"cpu": "8"})
     result = await cluster.framework().schedule("p", requests={"cpu": "4"})
@@ -30,9 +29,8 @@ async def test_a_pod_is_bound_to_the_node_that_fits(pyscheduler_cluster: FakeClu
     assert event["reportingController"] == "pyscheduler"
 
 
-async def test_an_unschedulable_pod_says_why_and_is_bound_when_a_node_comes(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_unschedulable_pod_says_why_and_is_bound_when_a_node_comes(cluster: FakeCluster) -> None:
     """Condition and event carry kube-scheduler's message; a node that fits brings the pod back after its backoff."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "1"})
     cluster.add_node("n2", unschedulable=True)
     framework = cluster.framework()
@@ -51,15 +49,14 @@ async def test_an_unschedulable_pod_says_why_and_is_bound_when_a_node_comes(pysc
     assert framework.result("p").node == "n3"
 
 
-async def test_an_empty_cluster_leaves_the_pod_pending(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_empty_cluster_leaves_the_pod_pending(cluster: FakeCluster) -> None:
     """Without nodes the message is the one of kube-scheduler."""
-    result = await pyscheduler_cluster.framework().schedule("p")
+    result = await cluster.framework().schedule("p")
     assert (result.state, result.message) == ("pending", "no nodes available to schedule pods")
 
 
-async def test_a_gated_pod_waits_for_its_gates(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_gated_pod_waits_for_its_gates(cluster: FakeCluster) -> None:
     """A pod with scheduling gates is never tried; removing them is enough to bind it."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework()
     result = await framework.schedule("p", scheduling_gates=["example.com/wait"])
@@ -77,9 +74,8 @@ async def test_a_gated_pod_waits_for_its_gates(pyscheduler_cluster: FakeCluster)
     assert framework.result("p").node == "n1"
 
 
-async def test_pods_of_other_schedulers_are_counted_and_ignored(pyscheduler_cluster: FakeCluster) -> None:
+async def test_pods_of_other_schedulers_are_counted_and_ignored(cluster: FakeCluster) -> None:
     """A pod of another schedulerName stays as it is."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework()
     result = await framework.schedule("theirs", scheduler_name="default-scheduler")
@@ -88,9 +84,8 @@ async def test_pods_of_other_schedulers_are_counted_and_ignored(pyscheduler_clus
     assert cluster.events() == []
 
 
-async def test_a_pod_held_at_permit_is_bound_when_it_is_allowed(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_held_at_permit_is_bound_when_it_is_allowed(cluster: FakeCluster) -> None:
     """While it waits it keeps its reservation and soon carries its node as a nomination; allow lets it go on."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework(enable=[Holder])
     result = await framework.schedule("p", requests={"cpu": "2"}, labels={"hold": "yes"})
@@ -110,9 +105,8 @@ async def test_a_pod_held_at_permit_is_bound_when_it_is_allowed(pyscheduler_clus
     assert cluster.pod("p").status.nominated_node_name == ""
 
 
-async def test_a_wait_at_permit_that_times_out_frees_the_node(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_wait_at_permit_that_times_out_frees_the_node(cluster: FakeCluster) -> None:
     """After the timeout the reservation is undone, the message names the plugin, and others may have the room."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework(enable=[Holder, Journal])
     await framework.schedule("p", requests={"cpu": "2"}, labels={"hold": "yes"})
@@ -128,14 +122,13 @@ async def test_a_wait_at_permit_that_times_out_frees_the_node(pyscheduler_cluste
 
 
 @pytest.mark.parametrize("status", [Status(Code.WAIT), Status.wait(timeout=0)], ids=["none", "zero"])
-async def test_a_wait_without_a_timeout_is_an_error(pyscheduler_cluster: FakeCluster, status: Status) -> None:
+async def test_a_wait_without_a_timeout_is_an_error(cluster: FakeCluster, status: Status) -> None:
     """It names the plugin and backs off; a wait that is over as it begins would be tried again for ever."""
 
     class Timeless(PermitPlugin):
         def permit(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
             return status
 
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Timeless], allow_plugin_errors=True)
     result = await framework.schedule("p")
@@ -145,9 +138,8 @@ async def test_a_wait_without_a_timeout_is_an_error(pyscheduler_cluster: FakeClu
     assert framework.scheduler.cycles < 10
 
 
-async def test_a_pod_deleted_while_it_waits_gives_its_room_back(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_deleted_while_it_waits_gives_its_room_back(cluster: FakeCluster) -> None:
     """Deletion ends the wait and wakes the pods that the reservation kept out."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework(enable=[Holder])
     await framework.schedule("p", requests={"cpu": "2"}, labels={"hold": "yes"})
@@ -159,9 +151,8 @@ async def test_a_pod_deleted_while_it_waits_gives_its_room_back(pyscheduler_clus
     assert len(framework.scheduler.waiting_pods) == 0
 
 
-async def test_a_rejection_at_reserve_undoes_and_names_the_plugin(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_rejection_at_reserve_undoes_and_names_the_plugin(cluster: FakeCluster) -> None:
     """Unreserve runs, the cache forgets the pod, and the message is a fit error of one node."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Journal])
     result = await framework.schedule("p", labels={"refuse": "reserve"})
@@ -173,9 +164,8 @@ async def test_a_rejection_at_reserve_undoes_and_names_the_plugin(pyscheduler_cl
     assert framework.scheduler.cache.pod_count == 0
 
 
-async def test_a_failure_before_binding_is_retried(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_failure_before_binding_is_retried(cluster: FakeCluster) -> None:
     """PreBind raises once: the pod is unreserved, waits for its backoff, and is bound by the second attempt."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Journal], allow_plugin_errors=True)
     result = await framework.schedule("p", labels={"prepare": "fails-once"})
@@ -192,9 +182,8 @@ async def test_a_failure_before_binding_is_retried(pyscheduler_cluster: FakeClus
     ]  # fmt: skip
 
 
-async def test_a_plugin_that_raises_costs_its_pod_only(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_plugin_that_raises_costs_its_pod_only(cluster: FakeCluster) -> None:
     """The pod is retried with the plugin named; the next pod is scheduled as if nothing had been."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Broken], allow_plugin_errors=True)
     result = await framework.schedule("bad", labels={"break": "yes"})
@@ -204,9 +193,8 @@ async def test_a_plugin_that_raises_costs_its_pod_only(pyscheduler_cluster: Fake
     assert (await framework.schedule("good")).bound
 
 
-async def test_the_message_names_the_first_plugin_in_profile_order(pyscheduler_cluster: FakeCluster) -> None:
+async def test_the_message_names_the_first_plugin_in_profile_order(cluster: FakeCluster) -> None:
     """A one-node plugin that stands before a columnar one is blamed, though the columnar one ran first."""
-    cluster = pyscheduler_cluster
     for number in range(3):
         cluster.add_node(f"n{number}", allocatable={"cpu": "1"})
     config = """
@@ -230,9 +218,8 @@ profiles:
     assert [call for call in Picky.calls if call[0] == "q"] == [("q", "big")]
 
 
-async def test_a_percentage_of_nodes_bounds_the_calls(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_percentage_of_nodes_bounds_the_calls(cluster: FakeCluster) -> None:
     """With 10 % of 300 nodes a search ends at 100 feasible ones, the least there is; the next goes on there."""
-    cluster = pyscheduler_cluster
     for number in range(300):
         cluster.add_node(f"n{number:03d}")
     config = """
@@ -254,9 +241,8 @@ profiles:
     assert not set(first) & set(counting.calls[100:])
 
 
-async def test_two_profiles_schedule_side_by_side(pyscheduler_cluster: FakeCluster) -> None:
+async def test_two_profiles_schedule_side_by_side(cluster: FakeCluster) -> None:
     """Each pod goes by the plugins of its own profile, and events carry the profile's name."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
     config = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -274,9 +260,8 @@ profiles:
     assert {event["reportingController"] for event in cluster.events()} == {"strict", "lax"}
 
 
-async def test_scoring_does_without_pre_score(pyscheduler_cluster: FakeCluster) -> None:
+async def test_scoring_does_without_pre_score(cluster: FakeCluster) -> None:
     """A profile may disable PreScore of plugins that can work out at Score what they need."""
-    cluster = pyscheduler_cluster
     cluster.add_node("small", allocatable={"cpu": "2"}, labels={"disk": "ssd"})
     cluster.add_node("large", allocatable={"cpu": "64", "memory": "64Gi"})
     names = ("NodeResourcesFit", "NodeResourcesBalancedAllocation", "NodeAffinity")
@@ -295,9 +280,8 @@ profiles:
     assert (await framework.schedule("silent")).node == "large"
 
 
-async def test_nominations_found_at_start_are_honoured(pyscheduler_cluster: FakeCluster) -> None:
+async def test_nominations_found_at_start_are_honoured(cluster: FakeCluster) -> None:
     """A pending pod of higher priority that was nominated to a node before the start keeps its room there."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     manifest = pod_manifest("first", requests={"cpu": "2"}, priority=10, node_selector={"not": "here"})
     manifest["status"] = {"nominatedNodeName": "n1"}
@@ -307,9 +291,8 @@ async def test_nominations_found_at_start_are_honoured(pyscheduler_cluster: Fake
     assert result.message == "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate"
 
 
-async def test_a_pod_recreated_under_its_name_is_scheduled_anew(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_recreated_under_its_name_is_scheduled_anew(cluster: FakeCluster) -> None:
     """Deleting a pending pod and making it again leaves one pod, bound once."""
-    cluster = pyscheduler_cluster
     framework = cluster.framework()
     first = await framework.schedule("p")
     cluster.delete_pod("p")
@@ -323,9 +306,8 @@ async def test_a_pod_recreated_under_its_name_is_scheduled_anew(pyscheduler_clus
 
 
 @pytest.mark.slow
-async def test_the_snapshot_keeps_up_while_nothing_is_scheduled(pyscheduler_cluster: FakeCluster) -> None:
+async def test_the_snapshot_keeps_up_while_nothing_is_scheduled(cluster: FakeCluster) -> None:
     """Where much changes at once, the next cycle does not have to catch up on all of it."""
-    cluster = pyscheduler_cluster
     framework = cluster.framework()
     await framework.start()
     scheduler = framework.scheduler
@@ -340,10 +322,9 @@ async def test_the_snapshot_keeps_up_while_nothing_is_scheduled(pyscheduler_clus
 
 
 async def test_a_leader_begins_although_a_watch_stays_broken(
-    pyscheduler_cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It waits ten seconds for the news of its predecessor, and says so when they did not come."""
-    cluster = pyscheduler_cluster
     framework = cluster.framework()
     await framework.start()
     scheduler = framework.scheduler
@@ -362,9 +343,7 @@ async def test_a_leader_begins_although_a_watch_stays_broken(
     ("labels", "longest"),
     [pytest.param({}, 8, id="plain"), pytest.param({"refuse": "yes"}, 1, id="refused")],
 )
-async def test_the_loop_yields_after_a_few_cycles(
-    pyscheduler_cluster: FakeCluster, labels: dict[str, str], longest: int
-) -> None:
+async def test_the_loop_yields_after_a_few_cycles(cluster: FakeCluster, labels: dict[str, str], longest: int) -> None:
     """Up to eight pods that find a node share a turn of the loop; after one that does not, the loop turns at once."""
 
     class Turns(PermitPlugin):
@@ -381,7 +360,6 @@ async def test_the_loop_yields_after_a_few_cycles(
         def next_turn(cls) -> None:
             cls.turn += 1
 
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Turns])
     await framework.settle()
@@ -392,7 +370,7 @@ async def test_the_loop_yields_after_a_few_cycles(
     assert max(Turns.cycles.values()) == longest
 
 
-async def test_the_loop_yields_after_each_cycle_while_a_pod_waits(pyscheduler_cluster: FakeCluster) -> None:
+async def test_the_loop_yields_after_each_cycle_while_a_pod_waits(cluster: FakeCluster) -> None:
     """What a pod at Permit gives back when it is refused must be there for the next pod."""
 
     class Refusing(PermitPlugin):
@@ -403,7 +381,6 @@ async def test_the_loop_yields_after_each_cycle_while_a_pod_waits(pyscheduler_cl
                 waiting.reject("Refusing", "make room")
             return None
 
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "3", "pods": "9"})
     framework = cluster.framework(enable=[Refusing])
     for name in ("first", "second", "third"):

@@ -62,11 +62,8 @@ async def stop(cluster: FakeCluster, framework: Any, **keywords: Any) -> float:
     ],
 )
 @pytest.mark.parametrize("grace", [10.0, 4.0])
-async def test_a_stop_ends_within_its_grace_period(
-    pyscheduler_cluster: FakeCluster, fault: Fault, grace: float
-) -> None:
+async def test_a_stop_ends_within_its_grace_period(cluster: FakeCluster, fault: Fault, grace: float) -> None:
     """Bindings, conditions, events and the closing of the client share the time; nothing is left behind."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     framework = cluster.framework()
     await framework.start()
@@ -82,9 +79,8 @@ async def test_a_stop_ends_within_its_grace_period(
     assert again.result("fits").bound
 
 
-async def test_a_plugin_that_does_not_stop_does_not_delay_the_stop(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_plugin_that_does_not_stop_does_not_delay_the_stop(cluster: FakeCluster) -> None:
     """Neither with a binding nor with its background work; the pod is left to the next scheduler."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework(enable=[Stubborn])
     await framework.schedule("p")
@@ -93,9 +89,8 @@ async def test_a_plugin_that_does_not_stop_does_not_delay_the_stop(pyscheduler_c
     assert not framework.result("p").bound
 
 
-async def test_an_idle_scheduler_stops_at_once(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_idle_scheduler_stops_at_once(cluster: FakeCluster) -> None:
     """The deadline is no waiting time."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework()
     assert (await framework.schedule("p")).bound
@@ -103,9 +98,8 @@ async def test_an_idle_scheduler_stops_at_once(pyscheduler_cluster: FakeCluster)
 
 
 @pytest.mark.slow
-async def test_allowed_pods_are_bound_before_the_stop(pyscheduler_cluster: FakeCluster) -> None:
+async def test_allowed_pods_are_bound_before_the_stop(cluster: FakeCluster) -> None:
     """Many that are let go at once go on one after the other; a stop in between must not cut a group in two."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "1000", "pods": "1000"})
     framework = cluster.framework(enable=[Gate])
     await framework.start()

@@ -29,9 +29,8 @@ def set_ready(cluster: FakeCluster, node_name: str, status: str) -> None:
     cluster.patch(Node, node_name, {"status": {"conditions": conditions}}, namespace="", status=True)
 
 
-async def test_a_preemptor_is_retried_once_its_last_victim_is_gone(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_preemptor_is_retried_once_its_last_victim_is_gone(cluster: FakeCluster) -> None:
     """The victim with the port is gone while the last one is still being evicted, which has no port."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n", allocatable={"cpu": "2"})
     framework = cluster.framework()
     at_once = {"terminationGracePeriodSeconds": 0}
@@ -48,9 +47,8 @@ async def test_a_preemptor_is_retried_once_its_last_victim_is_gone(pyscheduler_c
 
 
 @pytest.mark.parametrize("status", ["False", "Unknown"])
-async def test_a_preemptor_gives_up_a_node_that_is_not_ready(pyscheduler_cluster: FakeCluster, status: str) -> None:
+async def test_a_preemptor_gives_up_a_node_that_is_not_ready(cluster: FakeCluster, status: str) -> None:
     """The preemptor chooses another node, because no kubelet ends the victim on a node that is not ready."""
-    cluster = pyscheduler_cluster
     add_low(cluster, "a", "b")
     framework = cluster.framework()
     set_ready(cluster, "a", "True")
@@ -66,9 +64,8 @@ async def test_a_preemptor_gives_up_a_node_that_is_not_ready(pyscheduler_cluster
     assert framework.result("p").node == "b"
 
 
-async def test_a_preemptor_gives_up_victims_that_outlive_their_grace_period(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_preemptor_gives_up_victims_that_outlive_their_grace_period(cluster: FakeCluster) -> None:
     """It waits for the grace period and half a minute more, then it chooses another node."""
-    cluster = pyscheduler_cluster
     add_low(cluster, "a", "b", seconds=40)
     framework = cluster.framework()
     cluster.add_pod("p", requests={"cpu": "1"}, priority=100)
@@ -82,9 +79,8 @@ async def test_a_preemptor_gives_up_victims_that_outlive_their_grace_period(pysc
     assert framework.result("p").node == "b"
 
 
-async def test_no_victims_are_chosen_on_a_node_that_is_not_ready(pyscheduler_cluster: FakeCluster) -> None:
+async def test_no_victims_are_chosen_on_a_node_that_is_not_ready(cluster: FakeCluster) -> None:
     """Also if it would be the cheapest."""
-    cluster = pyscheduler_cluster
     add_low(cluster, "a", "b")
     framework = cluster.framework()
     set_ready(cluster, "a", "Unknown")

@@ -28,10 +28,10 @@ class Other(Patient):
 
 
 @pytest.fixture(name="cluster")
-def _cluster(pyscheduler_cluster: FakeCluster) -> FakeCluster:
+def _cluster(cluster: FakeCluster) -> FakeCluster:
     """Give a cluster of one node."""
-    pyscheduler_cluster.add_node("n1")
-    return pyscheduler_cluster
+    cluster.add_node("n1")
+    return cluster
 
 
 def condition(cluster: FakeCluster, name: str) -> tuple[str, str, str] | None:

@@ -103,9 +103,8 @@ def place(scheduler: Scheduler, cluster: FakeCluster, name: str) -> QueuePlace |
 
 
 @pytest.mark.slow
-async def test_another_kind_of_work_takes_held_pods_by_name(pyscheduler_cluster: FakeCluster) -> None:
+async def test_another_kind_of_work_takes_held_pods_by_name(cluster: FakeCluster) -> None:
     """A job waits until it is complete and is bound then, while the loop schedules other pods as before."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "8"})
     measured, jobs = await begin(cluster)
     first = add(cluster, "a", size=3, members=2)
@@ -126,9 +125,8 @@ async def test_another_kind_of_work_takes_held_pods_by_name(pyscheduler_cluster:
     await measured.stop()
 
 
-async def test_a_rejected_held_pod_waits_for_a_hint(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_rejected_held_pod_waits_for_a_hint(cluster: FakeCluster) -> None:
     """It gets its event and condition, waits for an event that helps, and its job is tried again then."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "1"})
     measured, jobs = await begin(cluster)
     (name,) = add(cluster, "big", cpu="4")
@@ -147,9 +145,8 @@ async def test_a_rejected_held_pod_waits_for_a_hint(pyscheduler_cluster: FakeClu
     await measured.stop()
 
 
-async def test_a_held_pod_returns_after_a_failed_binding(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_held_pod_returns_after_a_failed_binding(cluster: FakeCluster) -> None:
     """The error counts as an attempt, and the pod is held again when its backoff is over."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "8"})
     measured, jobs = await begin(cluster)
     cluster.server.faults.add(Fault(path="/binding$", status=403))
@@ -162,9 +159,8 @@ async def test_a_held_pod_returns_after_a_failed_binding(pyscheduler_cluster: Fa
     await measured.stop()
 
 
-async def test_a_deleted_held_pod_is_forgotten(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_deleted_held_pod_is_forgotten(cluster: FakeCluster) -> None:
     """Deletion removes a held pod from the queue; an update is there when its job is complete."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "8"})
     measured, jobs = await begin(cluster)
     gone, stays = add(cluster, "a", size=2, members=1)[0], add(cluster, "b", size=2, members=1)[0]
@@ -178,9 +174,8 @@ async def test_a_deleted_held_pod_is_forgotten(pyscheduler_cluster: FakeCluster)
     await measured.stop()
 
 
-async def test_a_failed_work_loses_no_pod(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_failed_work_loses_no_pod(cluster: FakeCluster) -> None:
     """A bug in a work costs its pods one attempt: they return after a backoff, and the loop goes on."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "8"})
     measured, jobs = await begin(cluster)
     jobs.broken.append("a")
@@ -196,9 +191,8 @@ async def test_a_failed_work_loses_no_pod(pyscheduler_cluster: FakeCluster) -> N
     await measured.stop()
 
 
-async def test_a_dropped_decision_costs_no_attempt(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_dropped_decision_costs_no_attempt(cluster: FakeCluster) -> None:
     """Pods that are put back are held at once, and the next decision takes them."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "8"})
     measured, jobs = await begin(cluster)
     jobs.dropped.append("a")
@@ -209,9 +203,8 @@ async def test_a_dropped_decision_costs_no_attempt(pyscheduler_cluster: FakeClus
     await measured.stop()
 
 
-async def test_the_debugger_shows_held_pods(pyscheduler_cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_debugger_shows_held_pods(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     """The dump counts and lists them, and the comparison with the API server finds them known."""
-    cluster = pyscheduler_cluster
     measured, _ = await begin(cluster)
     add(cluster, "a", size=2)
     await cluster.clock.advance(0)

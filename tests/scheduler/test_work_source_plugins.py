@@ -54,16 +54,16 @@ class NoWork(PreEnqueuePlugin, WorkSourcePlugin):
         raise ConfigError("no source today @ $.profiles")
 
 
-async def test_the_source_of_a_plugin_is_added_once(pyscheduler_cluster: FakeCluster) -> None:
+async def test_the_source_of_a_plugin_is_added_once(cluster: FakeCluster) -> None:
     """It is among the sources of the scheduler, and has the pods of its profile."""
     OwnWork.shelves.clear()
-    framework = pyscheduler_cluster.framework(enable=[OwnWork])
+    framework = cluster.framework(enable=[OwnWork])
     assert framework.scheduler.sources == OwnWork.shelves
     assert len(OwnWork.shelves) == 1
-    pyscheduler_cluster.add_node("n1")
-    pyscheduler_cluster.add_pod("a", requests={"cpu": "1"})
-    await pyscheduler_cluster.clock.advance(60)
-    assert pyscheduler_cluster.pod("a").node_name == ""
+    cluster.add_node("n1")
+    cluster.add_pod("a", requests={"cpu": "1"})
+    await cluster.clock.advance(60)
+    assert cluster.pod("a").node_name == ""
     plugin = framework.scheduler.profiles["pyscheduler"].plugins["OwnWork"]
     assert isinstance(plugin, OwnWork)
     assert plugin.note_of_single_pod("pyscheduler", make_pod("a")) == ""
@@ -71,15 +71,15 @@ async def test_the_source_of_a_plugin_is_added_once(pyscheduler_cluster: FakeClu
         plugin.prepare_args({})
 
 
-def test_two_sources_of_one_profile_are_refused(pyscheduler_cluster: FakeCluster) -> None:
+def test_two_sources_of_one_profile_are_refused(cluster: FakeCluster) -> None:
     """Only one of them can have the pods."""
     with pytest.raises(
         ConfigError, match='a profile has one plugin that schedules its pods itself, disable "OtherWork"'
     ):
-        pyscheduler_cluster.framework(enable=[OwnWork, OtherWork])
+        cluster.framework(enable=[OwnWork, OtherWork])
 
 
-def test_what_keeps_a_plugin_from_its_source_is_reported(pyscheduler_cluster: FakeCluster) -> None:
+def test_what_keeps_a_plugin_from_its_source_is_reported(cluster: FakeCluster) -> None:
     """With the words of the plugin."""
     with pytest.raises(ConfigError, match="no source today"):
-        pyscheduler_cluster.framework(enable=[NoWork])
+        cluster.framework(enable=[NoWork])

@@ -105,7 +105,7 @@ async def test_a_verbose_probe_without_some_checks(page: Page) -> None:
     assert 'warn: some health checks cannot be excluded: no matches for "a","b"\n' in text
 
 
-async def test_readyz_tells_about_a_run_that_ended_and_stays_ready(pyscheduler_cluster: FakeCluster) -> None:
+async def test_readyz_tells_about_a_run_that_ended_and_stays_ready(cluster: FakeCluster) -> None:
     """A plugin's `run()` that raises is started again after a pause that grows; the replica schedules all the same."""
 
     class Restless(PostBindPlugin):
@@ -119,7 +119,6 @@ async def test_readyz_tells_about_a_run_that_ended_and_stays_ready(pyscheduler_c
             if self.runs <= 3:
                 raise ConnectionError("no price list")
 
-    cluster = pyscheduler_cluster
     framework = cluster.framework(enable=[Restless], allow_plugin_errors=True)
     await framework.start()
     found = probes(framework.scheduler, None, asyncio.Event(), None)

@@ -20,7 +20,7 @@ KOORDINATOR = "scheduling.sigs.k8s.io"
 pytestmark = pytest.mark.slow
 
 
-async def test_a_long_callback_is_measured(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_long_callback_is_measured(cluster: FakeCluster) -> None:
     """A callback with much more CPU time than the limit is found, so the tests of this folder can fail."""
 
     def work() -> None:
@@ -29,12 +29,11 @@ async def test_a_long_callback_is_measured(pyscheduler_cluster: FakeCluster) -> 
             pass
 
     asyncio.get_running_loop().call_soon(work)
-    assert (await settled_holds(pyscheduler_cluster)).longest > HOLD_SECONDS
+    assert (await settled_holds(cluster)).longest > HOLD_SECONDS
 
 
-async def test_a_pod_that_is_updated_10_000_times(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_that_is_updated_10_000_times(cluster: FakeCluster) -> None:
     """Updates of a waiting pod, in its labels and annotations, hold up nobody, and the pod stays in the queue."""
-    cluster = pyscheduler_cluster
     add_nodes(cluster, 20)
     framework = cluster.framework()
     await framework.schedule("flood", node_selector={"nowhere": "x"})
@@ -47,9 +46,8 @@ async def test_a_pod_that_is_updated_10_000_times(pyscheduler_cluster: FakeClust
     assert len(framework.scheduler.queue) == 1
 
 
-async def test_nodes_that_flap(pyscheduler_cluster: FakeCluster) -> None:
+async def test_nodes_that_flap(cluster: FakeCluster) -> None:
     """Nodes that are cordoned, released, deleted and made anew, with 100 pods waiting, hold up nobody."""
-    cluster = pyscheduler_cluster
     add_nodes(cluster, 20)
     framework = cluster.framework()
     await framework.start()
@@ -95,9 +93,8 @@ def add_nodes_again(cluster: FakeCluster, number: int) -> None:
         pytest.param({"schedulingGates": [{"name": "never"}]}, id="scheduling gate"),
     ],
 )
-async def test_1_000_pods_that_fit_nowhere(pyscheduler_cluster: FakeCluster, spec: dict[str, Any]) -> None:
+async def test_1_000_pods_that_fit_nowhere(cluster: FakeCluster, spec: dict[str, Any]) -> None:
     """They wait; an event about a node or a pod is compared with all of them in one short turn."""
-    cluster = pyscheduler_cluster
     add_nodes(cluster, 20)
     framework = cluster.framework()
     await assert_ordinary_pod_is_bound(framework)
@@ -124,11 +121,8 @@ def pod_group(group: str, number: int) -> dict[str, Any]:
         pytest.param("gang", "pyscheduler-gang", KOORDINATOR, f"pod-group.{KOORDINATOR}", id="Gang"),
     ],
 )
-async def test_1_000_pod_groups(
-    pyscheduler_cluster: FakeCluster, config: str, scheduler_name: str, group: str, label: str
-) -> None:
+async def test_1_000_pod_groups(cluster: FakeCluster, config: str, scheduler_name: str, group: str, label: str) -> None:
     """Groups without pods, and then with one pod each of the two they need, hold up no pod without a group."""
-    cluster = pyscheduler_cluster
     cluster.server.load((CONFIGS / "crds" / f"podgroups.{group}.yaml").read_text(encoding="utf-8"))
     add_nodes(cluster, 20)
     framework = cluster.framework(config=(CONFIGS / f"{config}.yaml").read_text(encoding="utf-8"))
@@ -143,9 +137,8 @@ async def test_1_000_pod_groups(
     await assert_ordinary_pod_is_bound(framework, scheduler_name=scheduler_name)
 
 
-async def test_a_pod_that_names_a_group_in_every_dialect(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_that_names_a_group_in_every_dialect(cluster: FakeCluster) -> None:
     """A pod cannot complete the group of another dialect with the same name: it belongs to one group."""
-    cluster = pyscheduler_cluster
     for group in (SIGS, KOORDINATOR):
         cluster.server.load((CONFIGS / "crds" / f"podgroups.{group}.yaml").read_text(encoding="utf-8"))
         plant(cluster, [pod_group(group, 0)])

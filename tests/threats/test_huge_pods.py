@@ -212,10 +212,9 @@ PODS = [
 
 @pytest.mark.parametrize(("make", "fits", "is_costly"), PODS)
 async def test_a_huge_pod_holds_up_nobody(
-    pyscheduler_cluster: FakeCluster, make: Callable[[], dict[str, Any]], fits: bool, is_costly: bool
+    cluster: FakeCluster, make: Callable[[], dict[str, Any]], fits: bool, is_costly: bool
 ) -> None:
     """The pod is bound or waits with a reason, the loop turns soon, and other pods are bound before and after."""
-    cluster = pyscheduler_cluster
     add_nodes(cluster, 100)
     framework = cluster.framework()
     await assert_ordinary_pod_is_bound(framework)
@@ -229,9 +228,8 @@ async def test_a_huge_pod_holds_up_nobody(
     cluster.delete_pod("huge")
 
 
-async def test_named_nodes_are_joined_in_linear_time(pyscheduler_cluster: FakeCluster) -> None:
+async def test_named_nodes_are_joined_in_linear_time(cluster: FakeCluster) -> None:
     """A node affinity with 10,000 terms that each name a node costs what other terms cost."""
-    cluster = pyscheduler_cluster
     add_nodes(cluster, 10)
     framework = cluster.framework()
     await framework.start()
@@ -244,9 +242,8 @@ async def test_named_nodes_are_joined_in_linear_time(pyscheduler_cluster: FakeCl
     cluster.delete_pod("huge")
 
 
-async def test_preferred_terms_are_counted_one_after_the_other(pyscheduler_cluster: FakeCluster) -> None:
+async def test_preferred_terms_are_counted_one_after_the_other(cluster: FakeCluster) -> None:
     """The counts of 3,000 preferred terms on 2,000 nodes, 46 MiB together, are not in memory at the same time."""
-    cluster = pyscheduler_cluster
     add_nodes(cluster, 2000)
     framework = cluster.framework()
     await framework.start()
@@ -261,9 +258,8 @@ async def test_preferred_terms_are_counted_one_after_the_other(pyscheduler_clust
     assert peak < 45 * 2**20
 
 
-async def test_huge_pods_that_come_and_go_leave_nothing_behind(pyscheduler_cluster: FakeCluster) -> None:
+async def test_huge_pods_that_come_and_go_leave_nothing_behind(cluster: FakeCluster) -> None:
     """Pods with 5,000 node terms, each different, are created and deleted one after the other; memory levels off."""
-    cluster = pyscheduler_cluster
     cluster.server.store.history_limit = 20  # what the API server keeps of the past is not the scheduler's
     add_nodes(cluster, 10)
     framework = cluster.framework()

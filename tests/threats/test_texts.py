@@ -24,10 +24,9 @@ HOSTILE = {
 @pytest.mark.parametrize("json_lines", [False, True], ids=["key=value", "JSON"])
 @pytest.mark.parametrize("field", HOSTILE)
 async def test_a_text_in_an_object_forges_no_line_of_the_log(
-    pyscheduler_cluster: FakeCluster, capsys: pytest.CaptureFixture[str], field: str, json_lines: bool
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str], field: str, json_lines: bool
 ) -> None:
     """Each line begins with a time of this program, or is one JSON object; nothing moves the cursor of a terminal."""
-    cluster = pyscheduler_cluster
     configure(verbosity=9, json=json_lines)
     add_nodes(cluster, 2)
     framework = cluster.framework()
@@ -57,9 +56,8 @@ async def test_a_text_in_an_object_forges_no_line_of_the_log(
         pytest.param("9223372036854775807", id="the largest integer"),
     ],
 )
-async def test_an_absurd_amount_fits_nowhere(pyscheduler_cluster: FakeCluster, amount: str) -> None:
+async def test_an_absurd_amount_fits_nowhere(cluster: FakeCluster, amount: str) -> None:
     """The pod waits with the usual message; the sum with others does not overflow."""
-    cluster = pyscheduler_cluster
     add_nodes(cluster, 3)
     framework = cluster.framework()
     await framework.start()
@@ -72,9 +70,8 @@ async def test_an_absurd_amount_fits_nowhere(pyscheduler_cluster: FakeCluster, a
 
 
 @pytest.mark.parametrize("priority", [2**31 - 1, -(2**31)])
-async def test_an_extreme_priority_is_an_order_only(pyscheduler_cluster: FakeCluster, priority: int) -> None:
+async def test_an_extreme_priority_is_an_order_only(cluster: FakeCluster, priority: int) -> None:
     """A pod with the highest or lowest number that fits nowhere does not keep others from their nodes."""
-    cluster = pyscheduler_cluster
     add_nodes(cluster, 3)
     framework = cluster.framework()
     result = await framework.schedule("extreme", priority=priority, node_selector={"nowhere": "x"})

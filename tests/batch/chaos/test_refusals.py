@@ -37,12 +37,12 @@ def test_a_refusal_is_about_the_pods_of_some_jobs(what: str) -> None:
 
 
 @pytest.mark.parametrize("who", REASONS)
-async def test_a_refusal_answers_as_kube_apiserver(pyscheduler_cluster: FakeCluster, who: str) -> None:
+async def test_a_refusal_answers_as_kube_apiserver(cluster: FakeCluster, who: str) -> None:
     """Code and reason are 403 Forbidden, the message is that of an admission policy, a webhook or an authorizer."""
     refusal = Refusal(what="evict", who=who, until=0.0)
     refusal.cover(None)
-    pyscheduler_cluster.server.faults.add(refusal)
-    chosen = pyscheduler_cluster.server.faults.choose("DELETE", f"{PODS}/job1-2-3")
+    cluster.server.faults.add(refusal)
+    chosen = cluster.server.faults.choose("DELETE", f"{PODS}/job1-2-3")
     assert chosen is refusal
     error = refusal.response_error(f"{PODS}/job1-2-3")
     status = error.as_status()

@@ -68,9 +68,8 @@ async def begin(cluster: FakeCluster, cpu: str = "8") -> Measured:
     return measured
 
 
-async def test_no_pod_of_a_gang_is_bound_before_all_are_prepared(pyscheduler_cluster: FakeCluster) -> None:
+async def test_no_pod_of_a_gang_is_bound_before_all_are_prepared(cluster: FakeCluster) -> None:
     """While the volume of one pod is provisioned, the others wait; then all are bound."""
-    cluster = pyscheduler_cluster
     Volumes.slow = {"a-2"}
     measured = await begin(cluster)
     names = add(cluster, "a", members=3)
@@ -83,9 +82,8 @@ async def test_no_pod_of_a_gang_is_bound_before_all_are_prepared(pyscheduler_clu
     await measured.stop()
 
 
-async def test_a_failing_volume_leaves_no_gang_half_bound(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_failing_volume_leaves_no_gang_half_bound(cluster: FakeCluster) -> None:
     """All pods return to the queue and give their room back; the gang is bound once the volume can be provisioned."""
-    cluster = pyscheduler_cluster
     Volumes.broken = {"a-1"}
     measured = await begin(cluster, cpu="3")
     names = add(cluster, "a", members=3)
@@ -98,9 +96,8 @@ async def test_a_failing_volume_leaves_no_gang_half_bound(pyscheduler_cluster: F
     await measured.stop()
 
 
-async def test_surplus_pods_do_not_hold_a_gang_up(pyscheduler_cluster: FakeCluster) -> None:
+async def test_surplus_pods_do_not_hold_a_gang_up(cluster: FakeCluster) -> None:
     """A gang that needs 2 of its 3 pods is bound although the volume of one cannot be provisioned."""
-    cluster = pyscheduler_cluster
     Gangs.minimum = 2
     Volumes.broken = {"a-0"}
     measured = await begin(cluster)
@@ -110,9 +107,8 @@ async def test_surplus_pods_do_not_hold_a_gang_up(pyscheduler_cluster: FakeClust
     await measured.stop()
 
 
-async def test_without_the_barrier_pods_are_bound_one_by_one(pyscheduler_cluster: FakeCluster) -> None:
+async def test_without_the_barrier_pods_are_bound_one_by_one(cluster: FakeCluster) -> None:
     """`gangBarrier: false` binds each pod as soon as it is prepared."""
-    cluster = pyscheduler_cluster
     Gangs.gang_barrier = False
     Volumes.broken = {"a-1"}
     measured = await begin(cluster)

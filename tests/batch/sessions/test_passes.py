@@ -177,9 +177,8 @@ def nodes_of(cluster: FakeCluster, names: Iterable[str]) -> list[str | None]:
     return [cluster.pod(name).node_name for name in names]
 
 
-async def test_a_job_is_bound_as_a_whole_or_not_at_all(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_job_is_bound_as_a_whole_or_not_at_all(cluster: FakeCluster) -> None:
     """A job that does not fit holds no node; a smaller one is bound; ordinary pods are scheduled beside them."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "4"})
     measured = await begin(cluster)
     large, small = add(cluster, "large", members=5), add(cluster, "small", members=2)
@@ -195,9 +194,8 @@ async def test_a_job_is_bound_as_a_whole_or_not_at_all(pyscheduler_cluster: Fake
     await measured.stop()
 
 
-async def test_pods_that_differ_in_affinity_only_are_filtered_apart(pyscheduler_cluster: FakeCluster) -> None:
+async def test_pods_that_differ_in_affinity_only_are_filtered_apart(cluster: FakeCluster) -> None:
     """A pod that must keep away from the only node does not keep a pod with the same containers from it."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "4"}, labels={"kubernetes.io/hostname": "n1"})
     cluster.add_pod("there", requests={"cpu": "1"}, labels={"app": "noisy"}, node_name="n1")
     measured = await begin(cluster)
@@ -217,9 +215,8 @@ async def test_pods_that_differ_in_affinity_only_are_filtered_apart(pyscheduler_
     await measured.stop()
 
 
-async def test_a_pod_that_a_plugin_holds_back_takes_nobodys_room(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_that_a_plugin_holds_back_takes_nobodys_room(cluster: FakeCluster) -> None:
     """A pod that PreEnqueue rejects is not placed, and gets no condition; it is placed when the plugin lets it pass."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "1"})
     measured = await begin(cluster, HoldBack)
     labels = {"job": "held", "held": "yes"}
@@ -237,9 +234,8 @@ async def test_a_pod_that_a_plugin_holds_back_takes_nobodys_room(pyscheduler_clu
 
 
 @pytest.mark.parametrize("alone", [pytest.param(True, id="alone"), pytest.param(False, id="in a group")])
-async def test_no_job_is_built_for_a_held_pod_without_a_group(pyscheduler_cluster: FakeCluster, alone: bool) -> None:
+async def test_no_job_is_built_for_a_held_pod_without_a_group(cluster: FakeCluster, alone: bool) -> None:
     """A held member of a group counts; a pod that may yet get a group becomes a job when it is let pass, or goes."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "4"})
     measured = await begin(cluster, HoldBack)
     tables = sessions_of(measured.scheduler)[0].tables
@@ -257,9 +253,8 @@ async def test_no_job_is_built_for_a_held_pod_without_a_group(pyscheduler_cluste
     await measured.stop()
 
 
-async def test_no_pass_begins_while_nothing_changes(pyscheduler_cluster: FakeCluster) -> None:
+async def test_no_pass_begins_while_nothing_changes(cluster: FakeCluster) -> None:
     """A job that waits costs nothing until a node comes; then it is bound."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "1"})
     measured = await begin(cluster)
     names = add(cluster, "a", members=2)
@@ -275,13 +270,12 @@ async def test_no_pass_begins_while_nothing_changes(pyscheduler_cluster: FakeClu
 
 
 async def test_bindings_do_not_wait_for_the_reports_of_a_pass(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pods are bound while the pass still reports why others wait, however long that takes; the next pass comes after.
 
     A pass over thousands of new jobs on a busy machine reported for longer than the pods ran that it had placed.
     """
-    cluster = pyscheduler_cluster
     reports: list[float] = []
 
     async def pass_ended(*_: object) -> None:
@@ -305,9 +299,8 @@ async def test_bindings_do_not_wait_for_the_reports_of_a_pass(
     await measured.stop()
 
 
-async def test_a_rejection_at_permit_takes_the_whole_job_back(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_rejection_at_permit_takes_the_whole_job_back(cluster: FakeCluster) -> None:
     """No pod of a job is bound if one of them is rejected for real; the next pass tries the job again."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "4"})
     RejectSecond.is_on = True
     measured = await begin(cluster, RejectSecond)
@@ -321,9 +314,8 @@ async def test_a_rejection_at_permit_takes_the_whole_job_back(pyscheduler_cluste
     await measured.stop()
 
 
-async def test_an_eviction_makes_room_for_the_job_that_asked(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_eviction_makes_room_for_the_job_that_asked(cluster: FakeCluster) -> None:
     """Exactly the victims needed are deleted, the preemptor is nominated meanwhile and bound once they are gone."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     measured = await begin(cluster)
     low = add(cluster, "low", members=2)
@@ -343,9 +335,8 @@ async def test_an_eviction_makes_room_for_the_job_that_asked(pyscheduler_cluster
     await measured.stop()
 
 
-async def test_the_plugin_learns_of_evictions_once_for_a_job_and_pass(pyscheduler_cluster: FakeCluster) -> None:
+async def test_the_plugin_learns_of_evictions_once_for_a_job_and_pass(cluster: FakeCluster) -> None:
     """Two victims of one job are one notice, with the action and the job that gets the room."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "3"})
     Jobs.notices.clear()
     measured = await begin(cluster)
@@ -361,11 +352,11 @@ async def test_the_plugin_learns_of_evictions_once_for_a_job_and_pass(pyschedule
     await measured.stop()
 
 
-async def test_a_batch_profile_may_not_preempt_by_itself(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_batch_profile_may_not_preempt_by_itself(cluster: FakeCluster) -> None:
     """A plugin that preempts beside the batch plugin is a mistake in the configuration, said in one line."""
     config = CONFIG.replace(", disabled: [{name: DefaultPreemption}]", "")
     with pytest.raises(ConfigError, match='disable "DefaultPreemption", which does, too'):
-        Measured(pyscheduler_cluster, Jobs, config=config)
+        Measured(cluster, Jobs, config=config)
 
 
 class Raises(Action):
@@ -386,9 +377,8 @@ class BrokenJobs(Jobs):
     actions = (WholeJobs(), Raises())
 
 
-async def test_an_action_that_raises_costs_its_pass_only(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_action_that_raises_costs_its_pass_only(cluster: FakeCluster) -> None:
     """Nothing of a broken pass is carried out; ordinary pods are scheduled, and later passes begin afresh."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "4"})
     Raises.is_on = True
     measured = Measured(cluster, BrokenJobs, config=CONFIG)
@@ -405,9 +395,8 @@ async def test_an_action_that_raises_costs_its_pass_only(pyscheduler_cluster: Fa
     await measured.stop()
 
 
-async def test_an_action_that_raises_fails_the_test_of_its_author(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_action_that_raises_fails_the_test_of_its_author(cluster: FakeCluster) -> None:
     """The fixture raises the exception at teardown, with the action and its place."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     Raises.is_on = True
     framework = cluster.framework(config=CONFIG % "{name: Jobs}", enable=[BrokenJobs])
@@ -443,9 +432,8 @@ class Seats(ReservePlugin, FilterPlugin):
             del self.taken[node_name]
 
 
-async def test_tasks_of_a_pass_see_what_plugins_booked_for_each_other(pyscheduler_cluster: FakeCluster) -> None:
+async def test_tasks_of_a_pass_see_what_plugins_booked_for_each_other(cluster: FakeCluster) -> None:
     """Two pods of a job get seats of different nodes in one pass; a job that gets none leaves the books clean."""
-    cluster = pyscheduler_cluster
     Seats.taken.clear()
     for name in ("n1", "n2"):
         cluster.add_node(name, allocatable={"cpu": "8"})

@@ -53,11 +53,8 @@ async def evicted_for(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize("crashes", [False, True], ids=["one scheduler", "restarted"])
-async def test_a_job_that_comes_later_does_not_take_promised_room(
-    pyscheduler_cluster: FakeCluster, crashes: bool
-) -> None:
+async def test_a_job_that_comes_later_does_not_take_promised_room(cluster: FakeCluster, crashes: bool) -> None:
     """The job that evicted gets the room although another would come first; a new scheduler reads the nomination."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "1"})
     measured = await begin(cluster)
     low = add(cluster, "low", members=1)
@@ -77,11 +74,8 @@ async def test_a_job_that_comes_later_does_not_take_promised_room(
 
 
 @pytest.mark.parametrize("first", [0, 1])
-async def test_members_of_a_gang_do_not_take_the_room_of_each_other(
-    pyscheduler_cluster: FakeCluster, first: int
-) -> None:
+async def test_members_of_a_gang_do_not_take_the_room_of_each_other(cluster: FakeCluster, first: int) -> None:
     """Their victims end one by one, in any order; the promises last until all members can start."""
-    cluster = pyscheduler_cluster
     for name in ("n1", "n2"):
         cluster.add_node(name, allocatable={"cpu": "1"})
     measured = await begin(cluster)
@@ -102,10 +96,9 @@ async def test_members_of_a_gang_do_not_take_the_room_of_each_other(
 
 
 async def test_a_member_without_a_node_leaves_the_others_theirs(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A crash may lose a nomination of a gang: then a node is looked for that is promised to nobody."""
-    cluster = pyscheduler_cluster
     two_of(monkeypatch, "high")
     for name in ("n1", "n2"):
         cluster.add_node(name, allocatable={"cpu": "1"})
@@ -131,9 +124,8 @@ async def test_a_member_without_a_node_leaves_the_others_theirs(
     await measured.stop()
 
 
-async def test_a_promise_ends_with_its_node(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_promise_ends_with_its_node(cluster: FakeCluster) -> None:
     """A job whose promised node is gone is placed elsewhere, in its turn."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "1"})
     measured = await begin(cluster)
     add(cluster, "low", members=1)
@@ -148,10 +140,9 @@ async def test_a_promise_ends_with_its_node(pyscheduler_cluster: FakeCluster) ->
 
 
 async def test_a_promise_waits_for_no_node_in_a_cluster_without_nodes(
-    pyscheduler_cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """When all nodes are gone, the job goes without its promise, and the next node serves the first in order."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "1"})
     measured = await begin(cluster)
     add(cluster, "low", members=1)
@@ -167,9 +158,8 @@ async def test_a_promise_waits_for_no_node_in_a_cluster_without_nodes(
     await measured.stop()
 
 
-async def test_an_eviction_that_fails_is_tried_again(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_eviction_that_fails_is_tried_again(cluster: FakeCluster) -> None:
     """A victim whose deletion the server refuses for seconds is evicted in the end."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "1"})
     measured = await begin(cluster)
     add(cluster, "low", members=1)
@@ -196,9 +186,8 @@ async def told_slowly(cluster: FakeCluster) -> Measured:
     return measured
 
 
-async def test_a_victim_stays_if_the_promise_ends_while_it_is_told(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_victim_stays_if_the_promise_ends_while_it_is_told(cluster: FakeCluster) -> None:
     """The node takes no pods any more when the condition is written at last; then the condition is withdrawn."""
-    cluster = pyscheduler_cluster
     measured = await told_slowly(cluster)
     await cluster.clock.advance(10)
     low = cluster.pod("low-0")
@@ -209,11 +198,8 @@ async def test_a_victim_stays_if_the_promise_ends_while_it_is_told(pyscheduler_c
     await measured.stop()
 
 
-async def test_an_eviction_goes_on_if_its_job_starts_on_the_room_of_another_one(
-    pyscheduler_cluster: FakeCluster,
-) -> None:
+async def test_an_eviction_goes_on_if_its_job_starts_on_the_room_of_another_one(cluster: FakeCluster) -> None:
     """Two jobs are promised the room of two victims on a node; who comes first takes what is free first."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "2"})
     measured = await begin(cluster)
     add(cluster, "low", members=1)
@@ -319,11 +305,10 @@ def begun(cluster: FakeCluster, name: str, cpu: str) -> str:
 
 
 async def test_after_a_crash_gangs_with_few_nodes_to_choose_from_come_first(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rest of the small gang, which is older, would fit anywhere; it leaves the large node to the large gang."""
     two_of(monkeypatch, "gang")
-    cluster = pyscheduler_cluster
     for name, cpu in (("n1", "4"), ("n2", "1"), ("old", "5")):
         cluster.add_node(name, allocatable={"cpu": cpu})
     rests = [begun(cluster, "a-gang", "1"), begun(cluster, "b-gang", "4")]
@@ -334,10 +319,9 @@ async def test_after_a_crash_gangs_with_few_nodes_to_choose_from_come_first(
 
 
 async def test_after_a_crash_the_job_that_can_start_comes_first(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two jobs are nominated for the same room. The older one, a gang, waits until a pod has ended on another node."""
-    cluster = pyscheduler_cluster
     for name, cpu in (("n1", "1"), ("full", "1")):
         cluster.add_node(name, allocatable={"cpu": cpu})
     cluster.add_pod("ending", requests={"cpu": "1"}, labels={"job": "x"}, node_name="full", scheduler_name="batch")
@@ -354,10 +338,9 @@ async def test_after_a_crash_the_job_that_can_start_comes_first(
 
 
 async def test_after_a_crash_a_job_that_runs_waits_for_one_that_does_not(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two jobs are nominated for the same room. The older one runs, and would only grow."""
-    cluster = pyscheduler_cluster
     cluster.add_node("old", allocatable={"cpu": "1"})
     cluster.add_node("n1", allocatable={"cpu": "1"})
     more, younger = begun(cluster, "a", "1"), add(cluster, "b", members=1)
@@ -371,11 +354,10 @@ async def test_after_a_crash_a_job_that_runs_waits_for_one_that_does_not(
 
 
 async def test_after_a_crash_a_gang_keeps_its_precedence_until_it_finds_room(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A node comes half a minute later; a job of higher priority waits for it, too."""
     two_of(monkeypatch, "gang")
-    cluster = pyscheduler_cluster
     cluster.add_node("old", allocatable={"cpu": "1"})
     rest = begun(cluster, "gang", "1")
     high = add(cluster, "high", members=1, priority=10)
@@ -420,9 +402,8 @@ async def interrupted(cluster: FakeCluster) -> tuple[list[str], list[str]]:
     return low, high
 
 
-async def test_an_interrupted_eviction_that_helps_nobody_any_more_is_given_up(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_interrupted_eviction_that_helps_nobody_any_more_is_given_up(cluster: FakeCluster) -> None:
     """The node takes no new pods when the next scheduler begins: then the victim that is left stays."""
-    cluster = pyscheduler_cluster
     low, high = await interrupted(cluster)
     cluster.patch(Node, "n1", {"spec": {"unschedulable": True}}, namespace="")
     measured = await begin(cluster)
@@ -433,11 +414,10 @@ async def test_an_interrupted_eviction_that_helps_nobody_any_more_is_given_up(py
 
 
 async def test_an_interrupted_eviction_of_a_broken_gang_goes_on(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It helps nobody any more, but the gang needs both pods, and one of them is gone already."""
     two_of(monkeypatch, "low")
-    cluster = pyscheduler_cluster
     low, _ = await interrupted(cluster)
     cluster.patch(Node, "n1", {"spec": {"unschedulable": True}}, namespace="")
     measured = await begin(cluster)
@@ -448,11 +428,10 @@ async def test_an_interrupted_eviction_of_a_broken_gang_goes_on(
 
 @pytest.mark.parametrize("fails", [False, True], ids=["", "the first pass fails"])
 async def test_interrupted_evictions_of_a_gang_go_on_at_once(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, fails: bool
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
     """A pass that fails forgets none of them: the next one reads them again."""
     two_of(monkeypatch, "low")
-    cluster = pyscheduler_cluster
     low, high = await interrupted(cluster)
     run, failures = WholeJobs.run, [fails]
 
@@ -470,12 +449,9 @@ async def test_interrupted_evictions_of_a_gang_go_on_at_once(
     await measured.stop()
 
 
-async def test_a_gang_that_is_repaired_keeps_its_pods(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_gang_that_is_repaired_keeps_its_pods(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pod that a crash let go is made anew, and the promise is refused: nothing is evicted any more."""
     two_of(monkeypatch, "low")
-    cluster = pyscheduler_cluster
     low, _ = await interrupted(cluster)
     cluster.delete_pod("low-0")
     cluster.add_pod("low-2", requests={"cpu": "1"}, labels={"job": "low"}, scheduler_name="batch", priority=20)
@@ -487,9 +463,8 @@ async def test_a_gang_that_is_repaired_keeps_its_pods(
     await measured.stop()
 
 
-async def test_an_eviction_that_was_given_up_is_none_after_a_crash(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_eviction_that_was_given_up_is_none_after_a_crash(cluster: FakeCluster) -> None:
     """Its condition stays. The job has evicted another pod by then, on another node."""
-    cluster = pyscheduler_cluster
     measured = await told_slowly(cluster)
     await cluster.clock.advance(120)
     cluster.add_node("n2", allocatable={"cpu": "1"})
@@ -504,9 +479,8 @@ async def test_an_eviction_that_was_given_up_is_none_after_a_crash(pyscheduler_c
     await measured.stop()
 
 
-async def test_a_new_scheduler_goes_on_with_interrupted_evictions(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_new_scheduler_goes_on_with_interrupted_evictions(cluster: FakeCluster) -> None:
     """A victim that only got its condition before the crash is deleted after it, so the others ended for a purpose."""
-    cluster = pyscheduler_cluster
     low, high = await interrupted(cluster)
     measured = await begin(cluster)
     await cluster.clock.advance(1)

@@ -98,9 +98,8 @@ async def begin(cluster: FakeCluster, plugin: type[Jobs]) -> Measured:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("always_due")
-async def test_a_large_gang_is_reserved_and_prepared_in_turns(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_large_gang_is_reserved_and_prepared_in_turns(cluster: FakeCluster) -> None:
     """Other tasks run between any two reservations of a gang, and after at most 50 of its binding cycles."""
-    cluster = pyscheduler_cluster
     measured = await begin(cluster, Jobs)
     names = add(cluster, "large", members=120)
     await cluster.clock.advance(5)
@@ -125,11 +124,8 @@ class ReadInTurns(Jobs):
 
 
 @pytest.mark.usefixtures("always_due")
-async def test_the_pods_of_a_large_job_are_read_in_turns(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_pods_of_a_large_job_are_read_in_turns(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables read a limited number of pods of one job in one turn."""
-    cluster = pyscheduler_cluster
     monkeypatch.setattr(tables, "_PART", 8)
     cluster.add_node("n1", allocatable={"cpu": "100", "pods": "100"})
     ReadInTurns.read = Turns()
@@ -144,9 +140,8 @@ async def test_the_pods_of_a_large_job_are_read_in_turns(
 
 
 @pytest.mark.usefixtures("always_due")
-async def test_a_gang_that_cannot_be_reserved_is_taken_back(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_gang_that_cannot_be_reserved_is_taken_back(cluster: FakeCluster) -> None:
     """If the last pod of a gang cannot be reserved, the others give back what they hold; all are bound later."""
-    cluster = pyscheduler_cluster
     measured = await begin(cluster, Jobs)
     Noted.refused = {"large-49"}
     names = add(cluster, "large", members=50)
@@ -161,10 +156,9 @@ async def test_a_gang_that_cannot_be_reserved_is_taken_back(pyscheduler_cluster:
 
 
 async def test_a_scheduler_that_stops_amid_a_gang_gives_all_back(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No pod stays reserved, neither those of the gang nor those of jobs that were reserved before it."""
-    cluster = pyscheduler_cluster
     measured = await begin(cluster, Jobs)
     amid = asyncio.Event()
 
@@ -210,11 +204,8 @@ async def test_a_barrier_survives_members_that_are_cancelled() -> None:
 
 
 @pytest.mark.slow
-async def test_many_victims_are_evicted_in_turns(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_many_victims_are_evicted_in_turns(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the nomination is written, at most 50 victims of one job are marked in one turn, and deleted in one."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "1000", "pods": "121"})
     measured = Measured(cluster, Jobs, config=CONFIG)
     await measured.start()

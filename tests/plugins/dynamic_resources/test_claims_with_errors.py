@@ -39,12 +39,9 @@ def typos(cluster: FakeCluster, number: int) -> None:
 
 
 @pytest.mark.parametrize("pauses", [10_000, 1], ids=["within a cycle", "beside the scheduler"])
-async def test_errors_keep_no_searches(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, pauses: int
-) -> None:
+async def test_errors_keep_no_searches(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, pauses: int) -> None:
     """With the collector off, as many pods as you like leave nothing behind but a text each."""
     monkeypatch.setattr(long_work, "PAUSES_PER_CYCLE", pauses)
-    cluster = pyscheduler_cluster
     framework = cluster.framework()
     await framework.start()
     gc.collect()
@@ -62,11 +59,10 @@ async def test_errors_keep_no_searches(
 
 
 async def test_a_pod_whose_search_fails_backs_off_as_others_do(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It does not go back to "still being looked for", though other pods get devices all the time."""
     monkeypatch.setattr(long_work, "PAUSES_PER_CYCLE", 1)
-    cluster = pyscheduler_cluster
     framework = cluster.framework()
     await framework.start()
     typos(cluster, 1)

@@ -67,9 +67,8 @@ def plugin(framework: FakeFramework) -> DynamicResources:
 
 
 @pytest.mark.parametrize("resource", [pytest.param(GPU, id="explicit"), pytest.param(IMPLICIT, id="implicit")])
-async def test_a_pod_gets_devices_for_an_extended_resource(pyscheduler_cluster: FakeCluster, resource: str) -> None:
+async def test_a_pod_gets_devices_for_an_extended_resource(cluster: FakeCluster, resource: str) -> None:
     """Before the pod is bound, a claim of its own is there with devices, and the pod's status names it."""
-    cluster = pyscheduler_cluster
     result = await one_class(cluster).schedule("p", requests={resource: "2"})
     assert result.node == "n2"
     (found,) = made(cluster)
@@ -90,9 +89,8 @@ async def test_a_pod_gets_devices_for_an_extended_resource(pyscheduler_cluster: 
     assert (mapping.container_name, mapping.resource_name, mapping.request_name) == ("c0", resource, asked.name)
 
 
-async def test_devices_are_not_given_twice(pyscheduler_cluster: FakeCluster) -> None:
+async def test_devices_are_not_given_twice(cluster: FakeCluster) -> None:
     """Of three pods that come at once for two devices, one waits, and comes to its turn once a pod has ended."""
-    cluster = pyscheduler_cluster
     framework = one_class(cluster)
     await framework.start()
     for name in ("p0", "p1", "p2"):
@@ -115,9 +113,8 @@ async def test_devices_are_not_given_twice(pyscheduler_cluster: FakeCluster) -> 
     assert len(made(cluster)) == 3
 
 
-async def test_no_answer_is_kept_of_such_pods(pyscheduler_cluster: FakeCluster) -> None:
+async def test_no_answer_is_kept_of_such_pods(cluster: FakeCluster) -> None:
     """Pods of one template get a device each, one after the other, also after pods like them were refused."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework()
     for number in range(3):
@@ -135,9 +132,8 @@ async def test_no_answer_is_kept_of_such_pods(pyscheduler_cluster: FakeCluster) 
     )
 
 
-async def test_nodes_that_offer_the_resource_themselves(pyscheduler_cluster: FakeCluster) -> None:
+async def test_nodes_that_offer_the_resource_themselves(cluster: FakeCluster) -> None:
     """There NodeResourcesFit decides, and no claim is made; a node that offers none of it serves by devices."""
-    cluster = pyscheduler_cluster
     cluster.add_node("own", allocatable={GPU: "1"})
     cluster.add_node("none", allocatable={GPU: "0"})
     add(cluster, named_class(), resource_slice("none"))
@@ -154,9 +150,8 @@ async def test_nodes_that_offer_the_resource_themselves(pyscheduler_cluster: Fak
     )
 
 
-async def test_some_resources_as_devices_and_some_not(pyscheduler_cluster: FakeCluster) -> None:
+async def test_some_resources_as_devices_and_some_not(cluster: FakeCluster) -> None:
     """Each node's claim asks for what the node does not offer itself."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"example.com/nic": "4"})
     add(cluster, named_class(), named_class("nic", "example.com/nic"), resource_slice("n1"))
     framework = cluster.framework()
@@ -165,9 +160,8 @@ async def test_some_resources_as_devices_and_some_not(pyscheduler_cluster: FakeC
     assert [each.name for each in found.spec.devices.requests] == ["container-0-request-0"]
 
 
-async def test_beside_claims_of_the_pod(pyscheduler_cluster: FakeCluster) -> None:
+async def test_beside_claims_of_the_pod(cluster: FakeCluster) -> None:
     """Devices for both come from one search, so that none is given twice."""
-    cluster = pyscheduler_cluster
     framework = one_class(cluster)
     add(cluster, claim("c"))
     assert (await framework.schedule("p", requests={GPU: "1"}, spec=spec_with("c", GPU))).node == "n2"
@@ -177,9 +171,8 @@ async def test_beside_claims_of_the_pod(pyscheduler_cluster: FakeCluster) -> Non
     assert not (await framework.schedule("q", spec=spec_with("d", GPU))).bound
 
 
-async def test_no_claim_where_the_node_offers_the_resource(pyscheduler_cluster: FakeCluster) -> None:
+async def test_no_claim_where_the_node_offers_the_resource(cluster: FakeCluster) -> None:
     """A pod with a claim of its own goes to a node that offers its extended resource itself, without a second claim."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={GPU: "1"})
     add(cluster, named_class(), resource_slice("n1"), claim("c"))
     assert (await cluster.framework().schedule("p", spec=spec_with("c", GPU))).bound
@@ -192,9 +185,8 @@ def spec_with(name: str, resource: str) -> Manifest:
     return {**using(name), "containers": [{"name": "c0", "image": "app", "resources": {"requests": {resource: "1"}}}]}
 
 
-async def test_the_gate_is_off(pyscheduler_cluster: FakeCluster) -> None:
+async def test_the_gate_is_off(cluster: FakeCluster) -> None:
     """Then classes stand for nothing, and pods are refused in the words of NodeResourcesFit."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, named_class(), resource_slice("n1"))
     framework = cluster.framework(feature_gates="DRAExtendedResource=false")
@@ -208,18 +200,16 @@ async def test_the_gate_is_off(pyscheduler_cluster: FakeCluster) -> None:
     assert "resource.k8s.io/DeviceClass" not in events
 
 
-async def test_without_the_plugin_nothing_is_left_to_it(pyscheduler_cluster: FakeCluster) -> None:
+async def test_without_the_plugin_nothing_is_left_to_it(cluster: FakeCluster) -> None:
     """In a profile without DynamicResources no pod is bound without the devices that it asks for."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, named_class(), resource_slice("n1"))
     result = await cluster.framework(disable=["DynamicResources"]).schedule("p", requests={GPU: "1"})
     assert "1 Insufficient example.com/gpu" in result.message
 
 
-async def test_a_class_that_comes_or_is_renamed(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_class_that_comes_or_is_renamed(cluster: FakeCluster) -> None:
     """The pod is tried again when a class stands for its resource, and not for other changes of classes."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, resource_slice("n1"), named_class("gpu", "example.com/other"))
     framework = cluster.framework()
@@ -240,11 +230,8 @@ async def test_a_class_that_comes_or_is_renamed(pyscheduler_cluster: FakeCluster
         pytest.param({"b": 1, "a": 1}, "a", id="the first by name of those of one age"),
     ],
 )
-async def test_several_classes_stand_for_a_resource(
-    pyscheduler_cluster: FakeCluster, ages: dict[str, int], expected: str
-) -> None:
+async def test_several_classes_stand_for_a_resource(cluster: FakeCluster, ages: dict[str, int], expected: str) -> None:
     """The newest counts, so that an administrator can move from one class to another."""
-    cluster = pyscheduler_cluster
     framework = cluster.framework()
     await framework.start()
     for age in (1, 2):
@@ -273,9 +260,8 @@ NAME = {"method": "PATCH", "path": "/pods/p/status$"}
 @pytest.mark.parametrize(
     "write", [pytest.param(CREATE, id="create"), pytest.param(ALLOCATE, id="allocate"), pytest.param(NAME, id="name")]
 )
-async def test_a_write_that_fails(pyscheduler_cluster: FakeCluster, write: Manifest, fault: Manifest) -> None:
+async def test_a_write_that_fails(cluster: FakeCluster, write: Manifest, fault: Manifest) -> None:
     """What was made is deleted, its devices are free, and the pod gets others in a later attempt."""
-    cluster = pyscheduler_cluster
     framework = one_class(cluster, "gpu-0")
     armed = cluster.server.faults.add(Fault(**write, **fault, times=1))
     await framework.schedule("p", requests={GPU: "1"})
@@ -291,9 +277,8 @@ async def test_a_write_that_fails(pyscheduler_cluster: FakeCluster, write: Manif
     assert (len(ledger), len(ledger.allocated.devices)) == (0, 1)
 
 
-async def test_the_reason_of_a_refused_claim_is_told(pyscheduler_cluster: FakeCluster) -> None:
+async def test_the_reason_of_a_refused_claim_is_told(cluster: FakeCluster) -> None:
     """The pod's condition says what the API server said about the claim."""
-    cluster = pyscheduler_cluster
     framework = one_class(cluster)
     cluster.server.faults.add(Fault(**CREATE, status=403))
     result = await framework.schedule("p", requests={GPU: "1"})
@@ -301,9 +286,8 @@ async def test_the_reason_of_a_refused_claim_is_told(pyscheduler_cluster: FakeCl
     assert len(plugin(framework)._ledger) == 0
 
 
-async def test_a_claim_that_was_left_behind(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_claim_that_was_left_behind(cluster: FakeCluster) -> None:
     """A claim that an earlier attempt has made keeps the pod from all nodes, is deleted, and the pod is tried anew."""
-    cluster = pyscheduler_cluster
     framework = one_class(cluster, "gpu-0")
     pod = cluster.add_pod("p", requests={GPU: "1"})
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": pod.uid, "controller": True}
@@ -318,9 +302,8 @@ async def test_a_claim_that_was_left_behind(pyscheduler_cluster: FakeCluster) ->
     assert len(made(cluster)) == 1
 
 
-async def test_asking_changes_nothing(pyscheduler_cluster: FakeCluster) -> None:
+async def test_asking_changes_nothing(cluster: FakeCluster) -> None:
     """`pyscheduler explain` shows what would be done about a claim that was left behind, and does not do it."""
-    cluster = pyscheduler_cluster
     framework = one_class(cluster, "gpu-0")
     pod = make_pod("p", requests={GPU: "1"})
     await framework.start()
@@ -337,9 +320,8 @@ async def test_asking_changes_nothing(pyscheduler_cluster: FakeCluster) -> None:
     assert len(made(cluster)) == 1
 
 
-async def test_signature(pyscheduler_cluster: FakeCluster) -> None:
+async def test_signature(cluster: FakeCluster) -> None:
     """A pod has none while a class stands for a resource that it asks for."""
-    cluster = pyscheduler_cluster
     framework = one_class(cluster)
     await framework.settle()
     asking = make_pod("p", requests={GPU: "1"})
@@ -367,18 +349,18 @@ async def test_signature(pyscheduler_cluster: FakeCluster) -> None:
     ],
 )
 async def test_after_a_class_changed(
-    pyscheduler_cluster: FakeCluster, resource: str, old: Manifest | None, new: Manifest, expected: QueueingHint
+    cluster: FakeCluster, resource: str, old: Manifest | None, new: Manifest, expected: QueueingHint
 ) -> None:
     """NodeResourcesFit wakes pods that ask for the resource that a class stands for from now on."""
-    fit = pyscheduler_cluster.framework().plugin("NodeResourcesFit")
+    fit = cluster.framework().plugin("NodeResourcesFit")
     assert isinstance(fit, NodeResourcesFit)
     before, after = (None if each is None else decode(DeviceClass, msgspec.json.encode(each)) for each in (old, new))
     assert fit.after_class_change(make_pod("p", requests={resource: "1"}), before, after) is expected
 
 
-async def test_after_a_node_changed(pyscheduler_cluster: FakeCluster) -> None:
+async def test_after_a_node_changed(cluster: FakeCluster) -> None:
     """A node that does not offer the resource may help all the same, as its devices may."""
-    framework = one_class(pyscheduler_cluster)
+    framework = one_class(cluster)
     await framework.settle()
     fit = framework.plugin("NodeResourcesFit")
     assert isinstance(fit, NodeResourcesFit)
@@ -391,9 +373,8 @@ async def test_after_a_node_changed(pyscheduler_cluster: FakeCluster) -> None:
     assert fit.after_node_change(make_pod("p", requests={"example.com/x": "1"}), None, node) is QueueingHint.SKIP
 
 
-async def test_devices_count_in_scores(pyscheduler_cluster: FakeCluster) -> None:
+async def test_devices_count_in_scores(cluster: FakeCluster) -> None:
     """Where the strategy names the resource, the devices of its class count as what the node offers."""
-    cluster = pyscheduler_cluster
     for name in ("n1", "n2"):
         cluster.add_node(name)
     large = {"attributes": {"model": {"string": "large"}}}
@@ -414,9 +395,8 @@ async def test_devices_count_in_scores(pyscheduler_cluster: FakeCluster) -> None
     assert scores == {"n1": 50, "n2": 0}
 
 
-async def test_a_group_of_pods_in_one_cycle(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_group_of_pods_in_one_cycle(cluster: FakeCluster) -> None:
     """Members see the devices that were promised to members before them; each gets its own."""
-    cluster = pyscheduler_cluster
     cluster.serve(IN_TREE_PODGROUPS) if not cluster.serves(IN_TREE_PODGROUPS) else None
     cluster.add_node("n1")
     cluster.add_node("n2")

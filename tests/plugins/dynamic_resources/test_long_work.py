@@ -83,9 +83,8 @@ def few_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-async def test_a_selector_that_takes_for_ever_does_not_hold_the_loop(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_selector_that_takes_for_ever_does_not_hold_the_loop(cluster: FakeCluster) -> None:
     """With ninety thousand rounds for each of ten thousand devices, other pods are bound; the message says why."""
-    cluster = pyscheduler_cluster
     devices(cluster, nodes=100, each=100)
     framework = cluster.framework(args={"DynamicResources": {"filterTimeout": "200ms"}})
     await framework.start()
@@ -106,9 +105,8 @@ async def test_a_selector_that_takes_for_ever_does_not_hold_the_loop(pyscheduler
 
 
 @pytest.mark.usefixtures("few_pauses")
-async def test_a_pod_that_takes_longer_than_a_cycle_gets_its_devices(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_that_takes_longer_than_a_cycle_gets_its_devices(cluster: FakeCluster) -> None:
     """The pod waits until its selector has run for all devices, and is bound to the node with the right one."""
-    cluster = pyscheduler_cluster
     devices(cluster, nodes=3, each=20)
     framework = cluster.framework()
     await framework.start()
@@ -123,9 +121,8 @@ async def test_a_pod_that_takes_longer_than_a_cycle_gets_its_devices(pyscheduler
 
 
 @pytest.mark.usefixtures("few_pauses")
-async def test_time_is_halved_by_namespace(pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_time_is_halved_by_namespace(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each pod that runs out of time halves the time of the next one in its namespace; a quiet minute undoes that."""
-    cluster = pyscheduler_cluster
     devices(cluster, nodes=1, each=3)
     framework = cluster.framework(args={"DynamicResources": {"filterTimeout": "1s"}})
     await framework.start()
@@ -142,9 +139,8 @@ async def test_time_is_halved_by_namespace(pyscheduler_cluster: FakeCluster, mon
 
 
 @pytest.mark.usefixtures("few_pauses")
-async def test_namespaces_are_worked_on_side_by_side(pyscheduler_cluster: FakeCluster) -> None:
+async def test_namespaces_are_worked_on_side_by_side(cluster: FakeCluster) -> None:
     """A namespace with many slow pods does not delay the pods of another."""
-    cluster = pyscheduler_cluster
     devices(cluster, nodes=1, each=3)
     framework = cluster.framework(args={"DynamicResources": {"filterTimeout": "3s"}})
     await framework.start()
@@ -161,9 +157,8 @@ async def test_namespaces_are_worked_on_side_by_side(pyscheduler_cluster: FakeCl
 
 
 @pytest.mark.usefixtures("few_pauses")
-async def test_pods_that_are_gone_are_not_worked_on(pyscheduler_cluster: FakeCluster) -> None:
+async def test_pods_that_are_gone_are_not_worked_on(cluster: FakeCluster) -> None:
     """Work on a pod ends when the pod is deleted."""
-    cluster = pyscheduler_cluster
     devices(cluster, nodes=1, each=3)
     framework = cluster.framework()
     await framework.start()
@@ -176,10 +171,9 @@ async def test_pods_that_are_gone_are_not_worked_on(pyscheduler_cluster: FakeClu
 
 @pytest.mark.usefixtures("few_pauses")
 async def test_a_bug_costs_one_attempt(
-    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An error in the work is logged, and the pod is retried."""
-    cluster = pyscheduler_cluster
     devices(cluster, nodes=1, each=3)
     framework = cluster.framework()
     await framework.start()
@@ -194,9 +188,8 @@ async def test_a_bug_costs_one_attempt(
 
 
 @pytest.mark.usefixtures("few_pauses")
-async def test_closing_ends_the_work(pyscheduler_cluster: FakeCluster) -> None:
+async def test_closing_ends_the_work(cluster: FakeCluster) -> None:
     """A scheduler that stops leaves no running thread."""
-    cluster = pyscheduler_cluster
     devices(cluster, nodes=1, each=3)
     framework = cluster.framework(args={"DynamicResources": {"filterTimeout": "10s"}})
     await framework.start()

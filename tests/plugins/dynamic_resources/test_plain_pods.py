@@ -11,9 +11,8 @@ from pyscheduler.testing import FakeCluster, make_pod
 from tests.plugins.devices import using
 
 
-async def test_it_has_nothing_to_say(pyscheduler_cluster: FakeCluster) -> None:
+async def test_it_has_nothing_to_say(cluster: FakeCluster) -> None:
     """It skips filter and PreBind, scores 0, and reserves nothing."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework()
     plugin = framework.plugin("DynamicResources")
@@ -30,9 +29,8 @@ async def test_it_has_nothing_to_say(pyscheduler_cluster: FakeCluster) -> None:
     assert (await framework.schedule("plain")).bound
 
 
-async def test_postfilter_has_nothing_to_give_back(pyscheduler_cluster: FakeCluster) -> None:
+async def test_postfilter_has_nothing_to_give_back(cluster: FakeCluster) -> None:
     """The words stand before those of preemption; they are an error where PreFilter never ran, as upstream."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "1"})
     framework = cluster.framework()
     result = await framework.schedule("big", requests={"cpu": "2"})
@@ -45,9 +43,8 @@ async def test_postfilter_has_nothing_to_give_back(pyscheduler_cluster: FakeClus
     assert (answer[1].is_error, answer[1].message) == (True, "not found")
 
 
-async def test_without_prefilter_pods_with_claims_fail(pyscheduler_cluster: FakeCluster) -> None:
+async def test_without_prefilter_pods_with_claims_fail(cluster: FakeCluster) -> None:
     """A profile may disable PreFilter of the plugin; nothing is known of the pod's claims then, which is an error."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework()
     plugin = framework.plugin("DynamicResources")
@@ -61,9 +58,9 @@ async def test_without_prefilter_pods_with_claims_fail(pyscheduler_cluster: Fake
     plugin.unreserve(CycleState(), pod, "n1")
 
 
-async def test_pods_with_claims_are_like_no_other(pyscheduler_cluster: FakeCluster) -> None:
+async def test_pods_with_claims_are_like_no_other(cluster: FakeCluster) -> None:
     """They have no signature, and no answer about them is kept for another."""
-    plugin = pyscheduler_cluster.framework().plugin("DynamicResources")
+    plugin = cluster.framework().plugin("DynamicResources")
     assert isinstance(plugin, DynamicResources)
     pod = make_pod("p", spec=using("c"))
     assert isinstance(plugin.sign_pod(pod), Status)

@@ -54,10 +54,9 @@ class Finder(PostFilterPlugin):
     ],
 )
 async def test_preemption_finds_the_device_of_a_victim_if_its_rules_say_so(
-    pyscheduler_cluster: FakeCluster, enable: list[type[Plugin]], disable: list[str], victims: set[str]
+    cluster: FakeCluster, enable: list[type[Plugin]], disable: list[str], victims: set[str]
 ) -> None:
     """A pod lacks a CPU and a device, and one pod of lower priority has both."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", allocatable={"cpu": "1"})
     add(cluster, device_class(), resource_slice(), claim("c"), claim("d"))
     framework = cluster.framework(enable=enable, disable=disable)
@@ -73,10 +72,9 @@ async def test_preemption_finds_the_device_of_a_victim_if_its_rules_say_so(
     [pytest.param(0, {"low0", "low1"}, id="free devices"), pytest.param(1, set(), id="a device that a victim holds")],
 )
 async def test_a_gang_that_preempts_finds_free_devices_only(
-    pyscheduler_cluster: FakeCluster, holders: int, victims: set[str]
+    cluster: FakeCluster, holders: int, victims: set[str]
 ) -> None:
     """The search for victims takes CPUs of victims into account, and not their devices; it leaves no claim behind."""
-    cluster = pyscheduler_cluster
     if not cluster.serves(IN_TREE_PODGROUPS):
         cluster.serve(IN_TREE_PODGROUPS)
     cluster.add_node("n1", allocatable={"cpu": "2"})
@@ -104,9 +102,8 @@ async def test_a_gang_that_preempts_finds_free_devices_only(
     assert not taken_twice(cluster.objects(ResourceClaim))
 
 
-async def test_a_trial_frees_a_device_once_all_its_users_are_evicted(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_trial_frees_a_device_once_all_its_users_are_evicted(cluster: FakeCluster) -> None:
     """Two pods share a claim; what becomes known of it during the trial counts afterwards."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, device_class(), resource_slice(), claim("c"), claim("d"))
     framework = cluster.framework()

@@ -63,10 +63,9 @@ class Refuse(FilterPlugin):
     ],
 )
 async def test_an_error_on_a_rejected_node_hides_no_device(
-    pyscheduler_cluster: FakeCluster, ask: Manifest, first: dict[str, Any], last: str, node: str | None
+    cluster: FakeCluster, ask: Manifest, first: dict[str, Any], last: str, node: str | None
 ) -> None:
     """The nodes after it are judged, and the pod is bound to the one that has its device."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n00", allocatable={"cpu": first.get("cpu", "16")}, taints=first.get("taints", []))
     cluster.add_node("n01", allocatable={"cpu": "16"})
     cluster.add_node("n02", allocatable={"cpu": last})
@@ -79,11 +78,8 @@ async def test_an_error_on_a_rejected_node_hides_no_device(
         assert "2 Insufficient cpu" in result.message
 
 
-async def test_an_error_on_a_node_that_an_earlier_one_node_filter_rejects_does_not_count(
-    pyscheduler_cluster: FakeCluster,
-) -> None:
+async def test_an_error_on_a_node_that_an_earlier_one_node_filter_rejects_does_not_count(cluster: FakeCluster) -> None:
     """Filters of one node run after those of all nodes; that must not show."""
-    cluster = pyscheduler_cluster
     for name in ("n00", "n01"):
         cluster.add_node(name)
     add(cluster, device_class(), claim("c", MODEL_A), resource_slice("n00"), resource_slice("n01", model("A")))
@@ -94,9 +90,8 @@ async def test_an_error_on_a_node_that_an_earlier_one_node_filter_rejects_does_n
     assert "0/2 nodes are available: 1 cannot allocate all claims, 1 refused" in result.message
 
 
-async def test_an_incomplete_pool_of_a_rejected_node_hides_no_device(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_incomplete_pool_of_a_rejected_node_hides_no_device(cluster: FakeCluster) -> None:
     """The driver of a tainted node restarts while a pod asks for all devices of a node."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n00", taints=[TAINT])
     cluster.add_node("n01", allocatable={"cpu": "16"})
     cluster.add_node("n02", allocatable={"cpu": "4"})
@@ -106,11 +101,8 @@ async def test_an_incomplete_pool_of_a_rejected_node_hides_no_device(pyscheduler
     assert result.node == "n02"
 
 
-async def test_an_error_on_a_node_that_could_take_the_pod_fails_the_attempt(
-    pyscheduler_cluster: FakeCluster,
-) -> None:
+async def test_an_error_on_a_node_that_could_take_the_pod_fails_the_attempt(cluster: FakeCluster) -> None:
     """As in kube-scheduler: nobody chooses among the other nodes, wherever the node is in the list."""
-    cluster = pyscheduler_cluster
     for name in ("n00", "n01", "n02"):
         cluster.add_node(name)
     add(cluster, device_class(), claim("c", MODEL_A))
@@ -134,10 +126,9 @@ def kept_claim(cluster: FakeCluster) -> None:
 
 @pytest.mark.parametrize("by_filter", [False, True], ids=["NodeResourcesFit", "a filter of one node"])
 async def test_a_claim_keeps_its_devices_if_the_node_lacks_something_else(
-    pyscheduler_cluster: FakeCluster, by_filter: bool
+    cluster: FakeCluster, by_filter: bool
 ) -> None:
     """Only a node that everything but the claim's devices suits is a reason to give them back."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n00", allocatable={"cpu": "16" if by_filter else "2"})
     cluster.add_node("n01")
     kept_claim(cluster)
@@ -148,9 +139,8 @@ async def test_a_claim_keeps_its_devices_if_the_node_lacks_something_else(
     assert devices_of(get_claim(cluster, "k0")) == ["gone/gpu-0"]
 
 
-async def test_a_claim_loses_devices_that_alone_keep_the_pod_from_a_node(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_claim_loses_devices_that_alone_keep_the_pod_from_a_node(cluster: FakeCluster) -> None:
     """Then another device may be found for it."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n00")
     cluster.add_node("n01")
     kept_claim(cluster)

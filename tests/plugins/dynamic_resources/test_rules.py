@@ -143,9 +143,8 @@ def test_what_ways_are_worth(taken: list[str], expected: int) -> None:
     assert score_allocations([(found, found.status.allocation)]) == expected
 
 
-async def test_scores_span_the_range(pyscheduler_cluster: FakeCluster) -> None:
+async def test_scores_span_the_range(cluster: FakeCluster) -> None:
     """The best node gets 100, the others in proportion."""
-    cluster = pyscheduler_cluster
     kinds = {"n1": "a", "n2": "b", "n3": "c"}
     for node, kind in kinds.items():
         cluster.add_node(node)
@@ -160,9 +159,8 @@ async def test_scores_span_the_range(pyscheduler_cluster: FakeCluster) -> None:
     assert scores == {"n1": 2 * 100, "n2": 2 * 87, "n3": 2 * 75}
 
 
-async def test_the_search_on_a_node_may_take_too_long(pyscheduler_cluster: FakeCluster) -> None:
+async def test_the_search_on_a_node_may_take_too_long(cluster: FakeCluster) -> None:
     """The pod is tried again after a backoff, as time may be all that was missing."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, device_class(), resource_slice(), claim())
     framework = cluster.framework(args={"DynamicResources": {"filterTimeout": "1ns"}})
@@ -178,9 +176,8 @@ async def test_the_search_on_a_node_may_take_too_long(pyscheduler_cluster: FakeC
     assert "node n1: timed out trying to allocate devices" in status.message
 
 
-async def test_a_claim_in_reach_does_not_help_one_that_finds_no_devices(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_claim_in_reach_does_not_help_one_that_finds_no_devices(cluster: FakeCluster) -> None:
     """A node is refused for what cannot be allocated before it is for what is out of its reach."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     cluster.add_node("n2")
     status = {"allocation": allocation("x", pool="n9")}
@@ -208,9 +205,8 @@ async def test_a_claim_in_reach_does_not_help_one_that_finds_no_devices(pyschedu
         ),
     ],
 )
-async def test_requests_that_cannot_be_met(pyscheduler_cluster: FakeCluster, requests: list[Any], message: str) -> None:
+async def test_requests_that_cannot_be_met(cluster: FakeCluster, requests: list[Any], message: str) -> None:
     """They are found before any node is looked at."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     framework = cluster.framework()
     await framework.start()

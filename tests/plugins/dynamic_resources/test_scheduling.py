@@ -66,9 +66,8 @@ def allocated(cluster: FakeCluster, *devices: str, pool: str, users: Mapping[str
     add(cluster, {**claim(metadata={"finalizers": [FINALIZER]}), "status": status})
 
 
-async def test_a_claim_is_allocated_and_reserved(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_claim_is_allocated_and_reserved(cluster: FakeCluster) -> None:
     """Before the pod is bound, its claim bears the finalizer, the devices, the time, and the pod's name."""
-    cluster = pyscheduler_cluster
     two_nodes(cluster)
     add(cluster, claim("c", request(count=2)))
     framework = cluster.framework()
@@ -84,9 +83,8 @@ async def test_a_claim_is_allocated_and_reserved(pyscheduler_cluster: FakeCluste
     assert (user.api_group, user.resource, user.name, user.uid) == ("", "pods", "p", cluster.pod("p").uid)
 
 
-async def test_pods_share_a_claim(pyscheduler_cluster: FakeCluster) -> None:
+async def test_pods_share_a_claim(cluster: FakeCluster) -> None:
     """The second pod follows the first to the node of the devices; both may use the claim then."""
-    cluster = pyscheduler_cluster
     two_nodes(cluster)
     add(cluster, claim())
     framework = cluster.framework()
@@ -95,9 +93,8 @@ async def test_pods_share_a_claim(pyscheduler_cluster: FakeCluster) -> None:
     assert users_of(get_claim(cluster)) == ["p", "q"]
 
 
-async def test_a_pod_names_a_claim_twice(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_names_a_claim_twice(cluster: FakeCluster) -> None:
     """It is allocated once, and the pod is bound."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, device_class(), resource_slice(), claim())
     spec = {"resourceClaims": [{"name": name, "resourceClaimName": "c"} for name in ("a", "b")]}
@@ -105,9 +102,8 @@ async def test_a_pod_names_a_claim_twice(pyscheduler_cluster: FakeCluster) -> No
     assert (devices_of(get_claim(cluster)), users_of(get_claim(cluster))) == (["n1/gpu-0"], ["p"])
 
 
-async def test_devices_that_are_promised_are_not_given_twice(pyscheduler_cluster: FakeCluster) -> None:
+async def test_devices_that_are_promised_are_not_given_twice(cluster: FakeCluster) -> None:
     """Three pods come at once for two devices: two get one each, and the third says why it waits."""
-    cluster = pyscheduler_cluster
     two_nodes(cluster)
     names = [f"c{number}" for number in range(3)]
     add(cluster, *map(claim, names))
@@ -125,9 +121,8 @@ async def test_devices_that_are_promised_are_not_given_twice(pyscheduler_cluster
     )
 
 
-async def test_a_device_that_is_given_back_brings_the_pod_back(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_device_that_is_given_back_brings_the_pod_back(cluster: FakeCluster) -> None:
     """The claim of another pod is deallocated; that event lets the waiting pod be tried."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, device_class(), resource_slice(), claim("c"), claim("d"))
     framework = cluster.framework()
@@ -153,9 +148,8 @@ async def test_a_device_that_is_given_back_brings_the_pod_back(pyscheduler_clust
         ),
     ],
 )
-async def test_why_a_pod_waits(pyscheduler_cluster: FakeCluster, objects: list[Any], message: str) -> None:
+async def test_why_a_pod_waits(cluster: FakeCluster, objects: list[Any], message: str) -> None:
     """Its condition has kube-scheduler's words."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     cluster.add_node("n2")
     add(cluster, *objects, claim())
@@ -164,9 +158,8 @@ async def test_why_a_pod_waits(pyscheduler_cluster: FakeCluster, objects: list[A
     assert message in result.message
 
 
-async def test_a_class_that_comes_later(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_class_that_comes_later(cluster: FakeCluster) -> None:
     """The pod is tried again when the class is there, and when a slice is."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, claim())
     framework = cluster.framework()
@@ -179,9 +172,8 @@ async def test_a_class_that_comes_later(pyscheduler_cluster: FakeCluster) -> Non
     assert framework.result("p").bound
 
 
-async def test_a_pod_does_not_enter_the_queue_without_its_claims(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_does_not_enter_the_queue_without_its_claims(cluster: FakeCluster) -> None:
     """It is gated until the claim is there."""
-    cluster = pyscheduler_cluster
     two_nodes(cluster)
     framework = cluster.framework()
     assert (await framework.schedule("p", spec=using("c"))).state == "gated"
@@ -190,9 +182,8 @@ async def test_a_pod_does_not_enter_the_queue_without_its_claims(pyscheduler_clu
     assert framework.result("p").node == "n2"
 
 
-async def test_a_claim_from_a_template(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_claim_from_a_template(cluster: FakeCluster) -> None:
     """The pod waits until its status names the claim that was made for it, and that claim must be its own."""
-    cluster = pyscheduler_cluster
     two_nodes(cluster)
     framework = cluster.framework()
     spec = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]}
@@ -211,9 +202,8 @@ async def test_a_claim_from_a_template(pyscheduler_cluster: FakeCluster) -> None
     assert not devices_of(get_claim(cluster, "foreign"))
 
 
-async def test_the_node_with_the_better_way_is_chosen(pyscheduler_cluster: FakeCluster) -> None:
+async def test_the_node_with_the_better_way_is_chosen(cluster: FakeCluster) -> None:
     """Of the nodes, that one scores highest which offers the first of several ways."""
-    cluster = pyscheduler_cluster
     for name in ("n1", "n2", "n3"):
         cluster.add_node(name)
         model = {"model": {"string": "large" if name == "n2" else "small"}}
@@ -236,9 +226,8 @@ async def test_the_node_with_the_better_way_is_chosen(pyscheduler_cluster: FakeC
     assert (await framework.schedule("q", spec=using("d"))).node in {"n1", "n3"}
 
 
-async def test_a_claim_whose_devices_are_out_of_reach_is_given_back(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_claim_whose_devices_are_out_of_reach_is_given_back(cluster: FakeCluster) -> None:
     """PostFilter takes the devices away from a claim that nobody else uses, so that others can be tried."""
-    cluster = pyscheduler_cluster
     two_nodes(cluster)
     pod = cluster.add_pod("p", spec=using("c"))
     allocated(cluster, "x", pool="n9", users={"p": pod.uid})
@@ -251,9 +240,8 @@ async def test_a_claim_whose_devices_are_out_of_reach_is_given_back(pyscheduler_
     assert devices_of(get_claim(cluster)) == ["n2/gpu-0"]
 
 
-async def test_a_claim_that_others_use_is_not_given_back(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_claim_that_others_use_is_not_given_back(cluster: FakeCluster) -> None:
     """The pod waits for them to end."""
-    cluster = pyscheduler_cluster
     two_nodes(cluster)
     other = cluster.add_pod("other", node_name="n1")
     allocated(cluster, "x", pool="n9", users={"other": other.uid})
@@ -273,9 +261,8 @@ async def test_a_claim_that_others_use_is_not_given_back(pyscheduler_cluster: Fa
     ],
 )
 @pytest.mark.parametrize("part", ["c$", "c/status$"])
-async def test_a_write_that_goes_wrong_once(pyscheduler_cluster: FakeCluster, part: str, fault: dict[str, Any]) -> None:
+async def test_a_write_that_goes_wrong_once(cluster: FakeCluster, part: str, fault: dict[str, Any]) -> None:
     """It is tried again, on the version that is there by then, and the pod is bound."""
-    cluster = pyscheduler_cluster
     two_nodes(cluster)
     add(cluster, claim())
     armed = cluster.server.faults.add(Fault(method="PATCH", path=f"/resourceclaims/{part}", times=1, **fault))
@@ -289,9 +276,8 @@ async def test_a_write_that_goes_wrong_once(pyscheduler_cluster: FakeCluster, pa
     assert ledger_of(framework).promised(get_claim(cluster).uid) is None
 
 
-async def test_a_write_that_is_refused(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_write_that_is_refused(cluster: FakeCluster) -> None:
     """The pod is tried again after its backoff; its devices are free for others meanwhile."""
-    cluster = pyscheduler_cluster
     two_nodes(cluster)
     add(cluster, claim())
     cluster.server.faults.add(Fault(method="PATCH", path="/resourceclaims/c/status$", status=403, times=1))
@@ -303,9 +289,8 @@ async def test_a_write_that_is_refused(pyscheduler_cluster: FakeCluster) -> None
     assert framework.result("p").node == "n2"
 
 
-async def test_devices_stay_promised_while_nobody_knows(pyscheduler_cluster: FakeCluster) -> None:
+async def test_devices_stay_promised_while_nobody_knows(cluster: FakeCluster) -> None:
     """Where the API server answers no more, the devices are given to nobody else until the claim could be read."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, device_class(), resource_slice(), claim("c"), claim("d"))
     faults = cluster.server.faults
@@ -328,9 +313,8 @@ async def test_devices_stay_promised_while_nobody_knows(pyscheduler_cluster: Fak
     assert not taken_twice(cluster.objects(ResourceClaim))
 
 
-async def test_a_reservation_is_taken_back(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_reservation_is_taken_back(cluster: FakeCluster) -> None:
     """Where the binding fails, the claim keeps its devices and forgets the pod; the next attempt reserves it again."""
-    cluster = pyscheduler_cluster
     two_nodes(cluster)
     keeper = cluster.add_pod("keeper", node_name="n2", spec=using("c"))
     allocated(cluster, "gpu-0", pool="n2", users={"keeper": keeper.uid})
@@ -359,9 +343,8 @@ def report(cluster: FakeCluster, name: str, condition: str) -> None:
     set_status(cluster, "c", {"devices": [of_device]})
 
 
-async def test_a_pod_waits_for_its_devices(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_waits_for_its_devices(cluster: FakeCluster) -> None:
     """It is bound when the conditions are true, and an event says meanwhile what it waits for."""
-    cluster = pyscheduler_cluster
     fabric(cluster)
     framework = cluster.framework()
     await framework.schedule("p", spec=using("c"))
@@ -375,9 +358,8 @@ async def test_a_pod_waits_for_its_devices(pyscheduler_cluster: FakeCluster) -> 
 
 
 @pytest.mark.parametrize("fails", [True, False])
-async def test_devices_that_do_not_get_ready(pyscheduler_cluster: FakeCluster, fails: bool) -> None:
+async def test_devices_that_do_not_get_ready(cluster: FakeCluster, fails: bool) -> None:
     """The claim is given back, and devices are allocated anew; the wait is 600 s unless the driver gives up."""
-    cluster = pyscheduler_cluster
     fabric(cluster)
     framework = cluster.framework()
     await framework.schedule("p", spec=using("c"))
@@ -418,9 +400,8 @@ async def gang(cluster: FakeCluster, *claims: str) -> FakeFramework:
     return framework
 
 
-async def test_a_gang_shares_a_claim_that_is_not_allocated_yet(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_gang_shares_a_claim_that_is_not_allocated_yet(cluster: FakeCluster) -> None:
     """Members see what was promised to those before them, and all of them may use it in the end."""
-    cluster = pyscheduler_cluster
     two_nodes(cluster)
     framework = await gang(cluster, "c", "c", "c")
     assert {framework.result(f"p{number}").node for number in range(3)} == {"n2"}
@@ -428,9 +409,8 @@ async def test_a_gang_shares_a_claim_that_is_not_allocated_yet(pyscheduler_clust
     assert len(ledger_of(framework)) == 0
 
 
-async def test_a_gang_with_a_device_for_each(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_gang_with_a_device_for_each(cluster: FakeCluster) -> None:
     """Each member gets a device of its own."""
-    cluster = pyscheduler_cluster
     two_nodes(cluster)
     framework = await gang(cluster, "c0", "c1")
     assert {framework.result(f"p{number}").node for number in range(2)} == {"n2"}
@@ -438,9 +418,8 @@ async def test_a_gang_with_a_device_for_each(pyscheduler_cluster: FakeCluster) -
     assert len(ledger_of(framework).allocated.devices) == 2
 
 
-async def test_a_gang_that_lacks_a_device(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_gang_that_lacks_a_device(cluster: FakeCluster) -> None:
     """It gets none, and holds none."""
-    cluster = pyscheduler_cluster
     two_nodes(cluster)
     framework = await gang(cluster, "c0", "c1", "c2")
     assert not any(framework.result(f"p{number}").bound for number in range(3))
@@ -455,9 +434,8 @@ class Hold(PermitPlugin):
         return Status.wait(timeout=5)
 
 
-async def test_who_waits_at_permit_holds_its_devices(pyscheduler_cluster: FakeCluster) -> None:
+async def test_who_waits_at_permit_holds_its_devices(cluster: FakeCluster) -> None:
     """Nobody else is given them or uses the claim, and nothing is written; once it is gone they are free."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, device_class(), resource_slice(), claim("c"), claim("d"))
     framework = cluster.framework(enable=[Hold])
@@ -474,9 +452,8 @@ async def test_who_waits_at_permit_holds_its_devices(pyscheduler_cluster: FakeCl
     assert len(ledger_of(framework)) <= 1
 
 
-async def test_explaining_takes_nothing_away(pyscheduler_cluster: FakeCluster) -> None:
+async def test_explaining_takes_nothing_away(cluster: FakeCluster) -> None:
     """Who only asks is told that devices would be given back; the claim keeps them."""
-    cluster = pyscheduler_cluster
     two_nodes(cluster)
     pod = cluster.add_pod("p", spec=using("c"), scheduler_name="somebody-else")
     allocated(cluster, "x", pool="n9", users={"p": pod.uid})
@@ -488,9 +465,8 @@ async def test_explaining_takes_nothing_away(pyscheduler_cluster: FakeCluster) -
     assert devices_of(get_claim(cluster)) == ["n9/x"]
 
 
-async def test_two_profiles_have_one_account(pyscheduler_cluster: FakeCluster) -> None:
+async def test_two_profiles_have_one_account(cluster: FakeCluster) -> None:
     """What one profile has promised is taken for the other, too."""
-    cluster = pyscheduler_cluster
     framework = cluster.framework(
         config="""
         apiVersion: kubescheduler.config.k8s.io/v1

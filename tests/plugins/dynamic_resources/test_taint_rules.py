@@ -39,10 +39,9 @@ def rule(name: str = "r", effect: str = "NoSchedule", **selector: str) -> dict[s
     ],
 )
 async def test_a_rule_keeps_claims_from_devices(
-    pyscheduler_cluster: FakeCluster, made: dict[str, Any], ask: dict[str, Any], gates: str, node: str | None
+    cluster: FakeCluster, made: dict[str, Any], ask: dict[str, Any], gates: str, node: str | None
 ) -> None:
     """The devices of a rule are tainted as if their slice said so, if the gate is on."""
-    cluster = pyscheduler_cluster
     cluster.serve(DEVICE_TAINT_RULES)
     for number, cpu in enumerate(("16", "8", "4"), 1):
         cluster.add_node(f"n{number}", allocatable={"cpu": cpu})
@@ -54,9 +53,8 @@ async def test_a_rule_keeps_claims_from_devices(
     assert result.node == node
 
 
-async def test_the_end_of_a_rule_brings_pods_back(pyscheduler_cluster: FakeCluster) -> None:
+async def test_the_end_of_a_rule_brings_pods_back(cluster: FakeCluster) -> None:
     """A rule that comes later counts at once, and pods are retried when it goes."""
-    cluster = pyscheduler_cluster
     cluster.serve(DEVICE_TAINT_RULES)
     cluster.add_node("n1")
     add(cluster, device_class(), resource_slice(), claim("c"))

@@ -22,58 +22,57 @@ def add_zones(cluster: FakeCluster, *names: str) -> None:
         cluster.add_node(name, labels={ZONE: name[0]})
 
 
-async def test_a_group_gathers_in_the_zone_of_its_first(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_group_gathers_in_the_zone_of_its_first(cluster: FakeCluster) -> None:
     """The first goes anywhere, the others where it is."""
-    add_zones(pyscheduler_cluster, "a1", "a2", "b1", "b2")
-    framework = pyscheduler_cluster.framework()
+    add_zones(cluster, "a1", "a2", "b1", "b2")
+    framework = cluster.framework()
     results = [await framework.schedule(f"p{number}", **affine(near=[term()])) for number in range(8)]
     assert len({str(result.node)[0] for result in results}) == 1
     assert all(result.bound for result in results)
 
 
-async def test_hosts_are_not_shared_and_the_last_waits_for_one_to_leave(pyscheduler_cluster: FakeCluster) -> None:
+async def test_hosts_are_not_shared_and_the_last_waits_for_one_to_leave(cluster: FakeCluster) -> None:
     """One pod per node; the third waits with the reason, and is bound when a node is free again."""
-    add_zones(pyscheduler_cluster, "a1", "b1")
-    framework = pyscheduler_cluster.framework()
+    add_zones(cluster, "a1", "b1")
+    framework = cluster.framework()
     first, second, third = [await framework.schedule(f"p{number}", **affine(away=[term(HOST)])) for number in range(3)]
     assert {first.node, second.node} == {"a1", "b1"}
     assert third.state == "pending"
     assert third.message.startswith("0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules.")
-    pyscheduler_cluster.delete_pod("p0")
+    cluster.delete_pod("p0")
     await framework.settle()
-    await pyscheduler_cluster.clock.advance(10)
+    await cluster.clock.advance(10)
     assert framework.result("p2").node == first.node
 
 
-async def test_a_plain_pod_is_kept_away(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_plain_pod_is_kept_away(cluster: FakeCluster) -> None:
     """What a placed pod shuns waits until that is gone; a new node does not wake it, as in kube-scheduler."""
-    add_zones(pyscheduler_cluster, "a1")
-    framework = pyscheduler_cluster.framework()
+    add_zones(cluster, "a1")
+    framework = cluster.framework()
     assert (await framework.schedule("hermit", affinity=terms(away=[term()]))).bound
     waiting = await framework.schedule("p", labels={"app": "a"})
     assert waiting.message.startswith("0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity")
-    add_zones(pyscheduler_cluster, "b1")
-    await pyscheduler_cluster.clock.advance(10)
+    add_zones(cluster, "b1")
+    await cluster.clock.advance(10)
     assert framework.result("p").state == "pending"
-    pyscheduler_cluster.delete_pod("hermit")
-    await pyscheduler_cluster.clock.advance(10)
+    cluster.delete_pod("hermit")
+    await cluster.clock.advance(10)
     assert framework.result("p").bound
 
 
-async def test_a_pod_waits_for_those_it_wants_near(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_waits_for_those_it_wants_near(cluster: FakeCluster) -> None:
     """It is bound beside the pod it waited for, when that comes."""
-    add_zones(pyscheduler_cluster, "a1", "b1")
-    framework = pyscheduler_cluster.framework()
+    add_zones(cluster, "a1", "b1")
+    framework = cluster.framework()
     waiting = await framework.schedule("p", labels={"app": "b"}, affinity=terms(near=[term(HOST)]))
     assert waiting.message.startswith("0/2 nodes are available: 2 node(s) didn't match pod affinity rules.")
     other = await framework.schedule(pod_of("x"))
-    await pyscheduler_cluster.clock.advance(10)
+    await cluster.clock.advance(10)
     assert framework.result("p").node == other.node
 
 
-async def test_namespaces_are_selected_by_the_labels_they_have_now(pyscheduler_cluster: FakeCluster) -> None:
+async def test_namespaces_are_selected_by_the_labels_they_have_now(cluster: FakeCluster) -> None:
     """A namespace that is relabelled brings its pods into a term's reach."""
-    cluster = pyscheduler_cluster
     add_zones(cluster, "a1", "b1")
     cluster.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}, Namespace)
     framework = cluster.framework()
@@ -100,11 +99,8 @@ EXCLUDING = [
 
 
 @pytest.mark.parametrize("requirement", EXCLUDING)
-async def test_pods_of_excluded_namespaces_do_not_count(
-    pyscheduler_cluster: FakeCluster, requirement: dict[str, Any]
-) -> None:
+async def test_pods_of_excluded_namespaces_do_not_count(cluster: FakeCluster, requirement: dict[str, Any]) -> None:
     """A negative namespace selector excludes namespaces: from anti-affinity, from affinity and from preferences."""
-    cluster = pyscheduler_cluster
     add_zones(cluster, "a1")
     add_namespace(cluster, "default", team="t")
     add_namespace(cluster, "free")
@@ -124,11 +120,8 @@ CHANGES = ["pod added", "pod deleted", "pod relabelled", "namespace labelled", "
 
 
 @pytest.mark.parametrize("change", CHANGES)
-async def test_a_pod_that_waits_for_selected_namespaces_is_retried_soon(
-    pyscheduler_cluster: FakeCluster, change: str
-) -> None:
+async def test_a_pod_that_waits_for_selected_namespaces_is_retried_soon(cluster: FakeCluster, change: str) -> None:
     """Pods of selected namespaces, and the labels of namespaces, wake a pod as soon as its backoff is over."""
-    cluster = pyscheduler_cluster
     add_zones(cluster, "a1")
     add_namespace(cluster, "default", **({"team": "t"} if change == "own namespace" else {}))
     add_namespace(cluster, "other", **({} if change == "namespace labelled" else {"team": "t"}))
@@ -160,11 +153,8 @@ async def test_a_pod_that_waits_for_selected_namespaces_is_retried_soon(
     assert framework.result("waits").bound
 
 
-async def test_the_last_of_a_kind_that_leaves_wakes_a_pod_that_may_be_the_first(
-    pyscheduler_cluster: FakeCluster,
-) -> None:
+async def test_the_last_of_a_kind_that_leaves_wakes_a_pod_that_may_be_the_first(cluster: FakeCluster) -> None:
     """A replacement with affinity to its own kind starts once the pod that it replaces is gone."""
-    cluster = pyscheduler_cluster
     add_zones(cluster, "a1", "b1")
     framework = cluster.framework()
     first = await framework.schedule("first", **affine(near=[term(HOST)]))

@@ -20,17 +20,16 @@ def zoned(cluster: FakeCluster, **nodes: str) -> None:
         cluster.add_node(name, labels={ZONE: zone}, allocatable={"cpu": "100"})
 
 
-async def test_pods_are_spread_evenly(pyscheduler_cluster: FakeCluster) -> None:
+async def test_pods_are_spread_evenly(cluster: FakeCluster) -> None:
     """Nine pods over three zones of unequal size: three in each."""
-    zoned(pyscheduler_cluster, a1="a", a2="a", a3="a", b1="b", c1="c")
-    framework = pyscheduler_cluster.framework()
+    zoned(cluster, a1="a", a2="a", a3="a", b1="b", c1="c")
+    framework = cluster.framework()
     results = [await framework.schedule(f"p{number}", labels={"app": "a"}, spec=SPREAD) for number in range(9)]
     assert Counter(result.node[0] for result in results) == {"a": 3, "b": 3, "c": 3}
 
 
-async def test_a_pod_that_would_unbalance_waits_for_room_elsewhere(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_that_would_unbalance_waits_for_room_elsewhere(cluster: FakeCluster) -> None:
     """It says why; a node that comes to the emptier zone wakes it."""
-    cluster = pyscheduler_cluster
     zoned(cluster, a1="a")
     cluster.add_node("b1", labels={ZONE: "b"}, unschedulable=True)
     framework = cluster.framework()
@@ -44,9 +43,8 @@ async def test_a_pod_that_would_unbalance_waits_for_room_elsewhere(pyscheduler_c
     assert framework.result("p1").node == "b2"
 
 
-async def test_pods_of_a_service_are_spread_by_default(pyscheduler_cluster: FakeCluster) -> None:
+async def test_pods_of_a_service_are_spread_by_default(cluster: FakeCluster) -> None:
     """Services are read from the API server; the same pods without one may share a node."""
-    cluster = pyscheduler_cluster
     zoned(cluster, a1="a", b1="b", c1="c", d1="d")
     body = {
         "apiVersion": "v1",
@@ -60,9 +58,8 @@ async def test_pods_of_a_service_are_spread_by_default(pyscheduler_cluster: Fake
     assert {result.node for result in results} == {"a1", "b1", "c1", "d1"}
 
 
-async def test_what_is_only_read_wakes_nobody(pyscheduler_cluster: FakeCluster) -> None:
+async def test_what_is_only_read_wakes_nobody(cluster: FakeCluster) -> None:
     """A replica set changes with each of its pods; no pod waits for it, so it is no event."""
-    cluster = pyscheduler_cluster
     framework = cluster.framework()
     await framework.start()
     seen: list[str] = []
@@ -82,9 +79,9 @@ async def test_what_is_only_read_wakes_nobody(pyscheduler_cluster: FakeCluster) 
     assert seen == ["NodeAdd"]
 
 
-async def test_without_its_pre_filter_the_filter_says_what_it_misses(pyscheduler_cluster: FakeCluster) -> None:
+async def test_without_its_pre_filter_the_filter_says_what_it_misses(cluster: FakeCluster) -> None:
     """In kube-scheduler's words, whoever's pod it is: the profile is to blame."""
-    zoned(pyscheduler_cluster, a1="a")
+    zoned(cluster, a1="a")
     config = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -95,6 +92,6 @@ profiles:
         disabled:
           - name: PodTopologySpread
 """
-    result = await pyscheduler_cluster.framework(config=config, allow_plugin_errors=True).schedule("p")
+    result = await cluster.framework(config=config, allow_plugin_errors=True).schedule("p")
     text = 'running "PodTopologySpread" filter plugin: reading "PreFilterPodTopologySpread" from cycleState: not found'
     assert result.message == text

@@ -480,9 +480,8 @@ def test_scores_by_the_use_of_storage(manifests: list[Manifest], expected: list[
     assert plugin.score_nodes(state, POD, snapshot.nodes).tolist() == expected
 
 
-async def test_scores_decide_in_a_whole_scheduler(pyscheduler_cluster: FakeCluster) -> None:
+async def test_scores_decide_in_a_whole_scheduler(cluster: FakeCluster) -> None:
     """With the gate and the default shape, the node that would be used best is chosen."""
-    cluster = pyscheduler_cluster
     for name in ("n1", "n2", "n3"):
         cluster.add_node(name)
     add(cluster, BY_HAND, claim())

@@ -26,9 +26,8 @@ from tests.plugins.storage import (
 )
 
 
-async def test_a_static_volume_is_bound_to_the_claim_then_the_pod_to_the_node(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_static_volume_is_bound_to_the_claim_then_the_pod_to_the_node(cluster: FakeCluster) -> None:
     """The smallest that fits is taken, on the node that reaches it; the pod waits until the controller is done."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     cluster.add_node("n2")
     at = reachable_from(HOST, "n2")
@@ -51,9 +50,8 @@ async def test_a_static_volume_is_bound_to_the_claim_then_the_pod_to_the_node(py
     assert [each.name for each in cluster.objects(PersistentVolume) if each.spec.claim_ref] == ["fits"]
 
 
-async def test_a_volume_is_made_for_the_node(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_volume_is_made_for_the_node(cluster: FakeCluster) -> None:
     """The claim bears the node's name, the provisioner makes the volume there, and the pod is bound."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1", labels={ZONE: "a"})
     cluster.add_node("n2", labels={ZONE: "b"})
     topology = {"matchLabelExpressions": [{"key": ZONE, "values": ["b"]}]}
@@ -66,9 +64,8 @@ async def test_a_volume_is_made_for_the_node(pyscheduler_cluster: FakeCluster) -
     assert framework.result("p").node == "n2"
 
 
-async def test_a_pod_mounts_one_claim_twice(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_mounts_one_claim_twice(cluster: FakeCluster) -> None:
     """A volume is made for it once, and the pod is bound."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, storage_class(), claim())
     framework = cluster.framework()
@@ -79,9 +76,8 @@ async def test_a_pod_mounts_one_claim_twice(pyscheduler_cluster: FakeCluster) ->
     assert framework.result("p").node == "n1"
 
 
-async def test_two_pods_do_not_take_one_volume(pyscheduler_cluster: FakeCluster) -> None:
+async def test_two_pods_do_not_take_one_volume(cluster: FakeCluster) -> None:
     """What was decided for the first counts for the second, before the API server has heard of it."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, storage_class(provisioner="kubernetes.io/no-provisioner"), claim("c1"), claim("c2"))
     add(cluster, volume("v1"), volume("v2"))
@@ -98,9 +94,8 @@ async def test_two_pods_do_not_take_one_volume(pyscheduler_cluster: FakeCluster)
 
 
 @pytest.mark.parametrize("static", [True, False])
-async def test_two_pods_share_a_claim(pyscheduler_cluster: FakeCluster, static: bool) -> None:
+async def test_two_pods_share_a_claim(cluster: FakeCluster, static: bool) -> None:
     """The second follows the first to where the volume is taken or made, and both are bound."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     cluster.add_node("n2")
     add(cluster, storage_class(provisioner="kubernetes.io/no-provisioner" if static else "csi.example.com"), claim())
@@ -134,9 +129,8 @@ async def gang_of_two(cluster: FakeCluster) -> FakeFramework:
     return framework
 
 
-async def test_members_of_a_group_are_not_both_given_a_claim_for_one(pyscheduler_cluster: FakeCluster) -> None:
+async def test_members_of_a_group_are_not_both_given_a_claim_for_one(cluster: FakeCluster) -> None:
     """The second sees the first use it, though neither has a node yet, and so the gang does not come to be."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     single = {"accessModes": ["ReadWriteOncePod"]}
     add(cluster, claim(volume="v", **single), volume(promised_to="c", phase="Bound", **single))
@@ -147,9 +141,8 @@ async def test_members_of_a_group_are_not_both_given_a_claim_for_one(pyscheduler
 
 
 @pytest.mark.parametrize("static", [True, False])
-async def test_members_of_a_group_share_a_claim(pyscheduler_cluster: FakeCluster, static: bool) -> None:
+async def test_members_of_a_group_share_a_claim(cluster: FakeCluster, static: bool) -> None:
     """What they reserve in thought, they reserve again in earnest."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     cluster.add_node("n2")
     add(cluster, storage_class(provisioner="kubernetes.io/no-provisioner" if static else "csi.example.com"), claim())
@@ -164,9 +157,8 @@ async def test_members_of_a_group_share_a_claim(pyscheduler_cluster: FakeCluster
     assert placed <= ({"n2"} if static else {"n1", "n2"})
 
 
-async def test_a_binding_that_takes_too_long_is_tried_again(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_binding_that_takes_too_long_is_tried_again(cluster: FakeCluster) -> None:
     """The pod's condition says what was waited for; a later attempt goes on where the first one stood."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, storage_class(), claim())
     framework = cluster.framework(args={"VolumeBinding": {"bindTimeoutSeconds": 20}})
@@ -182,9 +174,8 @@ async def test_a_binding_that_takes_too_long_is_tried_again(pyscheduler_cluster:
     assert framework.result("p").node == "n1"
 
 
-async def test_a_provisioner_that_gives_up_sends_the_pod_elsewhere(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_provisioner_that_gives_up_sends_the_pod_elsewhere(cluster: FakeCluster) -> None:
     """It takes the node's name off the claim; the pod is tried again, and may go to another node."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, storage_class(), claim())
     framework = cluster.framework()
@@ -201,9 +192,8 @@ async def test_a_provisioner_that_gives_up_sends_the_pod_elsewhere(pyscheduler_c
     assert framework.result("p").node == "n2"
 
 
-async def test_a_volume_that_changes_under_the_write_is_looked_at_again(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_volume_that_changes_under_the_write_is_looked_at_again(cluster: FakeCluster) -> None:
     """The write holds for the version that was decided upon; a conflict costs an attempt, nothing else."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, storage_class(provisioner="kubernetes.io/no-provisioner"), claim(), volume())
     framework = cluster.framework()
@@ -228,9 +218,8 @@ async def test_a_volume_that_changes_under_the_write_is_looked_at_again(pyschedu
     assert len(framework.plugin("VolumeBinding")._world.volumes) == 0
 
 
-async def test_a_write_that_fails_gives_the_volume_back(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_write_that_fails_gives_the_volume_back(cluster: FakeCluster) -> None:
     """Unreserve takes back what was assumed: the volume is free for the next pod at once."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, storage_class(provisioner="kubernetes.io/no-provisioner"), claim("c1"), claim("c2"), volume())
     framework = cluster.framework(allow_plugin_errors=True)
@@ -250,9 +239,8 @@ async def test_a_write_that_fails_gives_the_volume_back(pyscheduler_cluster: Fak
     assert get(cluster, PersistentVolume, "v").spec.claim_ref.name == "c2"
 
 
-async def test_a_pod_that_is_deleted_meanwhile_is_not_waited_for(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_pod_that_is_deleted_meanwhile_is_not_waited_for(cluster: FakeCluster) -> None:
     """The binding cycle ends soon after the pod is gone, and the claim can be another pod's."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, storage_class(), claim())
     framework = cluster.framework()
@@ -265,9 +253,8 @@ async def test_a_pod_that_is_deleted_meanwhile_is_not_waited_for(pyscheduler_clu
     assert framework.result("q").node == "n1"
 
 
-async def test_claims_that_come_or_are_bound_later_wake_the_pod(pyscheduler_cluster: FakeCluster) -> None:
+async def test_claims_that_come_or_are_bound_later_wake_the_pod(cluster: FakeCluster) -> None:
     """A missing claim, then one that is to be bound at once: each message names what is waited for."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, storage_class("fast", volumeBindingMode="Immediate"))
     framework = cluster.framework()
@@ -284,9 +271,8 @@ async def test_claims_that_come_or_are_bound_later_wake_the_pod(pyscheduler_clus
     assert framework.result("p").node == "n1"
 
 
-async def test_an_ephemeral_volume_waits_for_its_claim_and_looks_at_its_owner(pyscheduler_cluster: FakeCluster) -> None:
+async def test_an_ephemeral_volume_waits_for_its_claim_and_looks_at_its_owner(cluster: FakeCluster) -> None:
     """A claim of the right name that belongs to nobody is not taken."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, storage_class(), claim("q-scratch"))
     template = {"spec": claim()["spec"]}
@@ -305,9 +291,8 @@ async def test_an_ephemeral_volume_waits_for_its_claim_and_looks_at_its_owner(py
     assert framework.result("p").node == "n1"
 
 
-async def test_a_lost_volume_is_told(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_lost_volume_is_told(cluster: FakeCluster) -> None:
     """The claim names a volume that is gone: VolumeZone sees it first, as in kube-scheduler."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, storage_class(), claim(volume="gone"))
     result = await cluster.framework().schedule("p", spec=using("c"))
@@ -324,11 +309,8 @@ async def test_a_lost_volume_is_told(pyscheduler_cluster: FakeCluster) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", ["persistentvolumeclaims", "persistentvolumes"])
-async def test_writes_that_go_wrong_are_tried_again(
-    pyscheduler_cluster: FakeCluster, fault: dict[str, Any], kind: str
-) -> None:
+async def test_writes_that_go_wrong_are_tried_again(cluster: FakeCluster, fault: dict[str, Any], kind: str) -> None:
     """Whatever becomes of the write to a claim or a volume, the pod is bound in the end."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, storage_class(), claim("made"), storage_class("local"), claim("taken", of="local"))
     add(cluster, volume(of="local"))
@@ -350,9 +332,8 @@ class Waits(PermitPlugin):
         return Status.wait(timeout=60)
 
 
-async def test_a_trial_frees_the_volume_that_a_waiting_pod_has_taken(pyscheduler_cluster: FakeCluster) -> None:
+async def test_a_trial_frees_the_volume_that_a_waiting_pod_has_taken(cluster: FakeCluster) -> None:
     """The volume is free for another pod while the first is evicted, and taken again afterwards."""
-    cluster = pyscheduler_cluster
     cluster.add_node("n1")
     add(cluster, storage_class(provisioner="kubernetes.io/no-provisioner"), claim("c"), claim("d"), volume("v"))
     framework = cluster.framework(enable=[Waits])
