@@ -11,14 +11,14 @@ import pytest
 from pyscheduler.framework import PreBindPlugin, Status
 from pyscheduler.runtime.permit.release import PermitReleases
 from pyscheduler.scheduler.gang_barrier import GangBarrier
-from tests.batch.sessions.test_passes import CONFIG, Jobs, add, nodes_of
-from tests.scheduler.measured import Measured
+from tests.batch.sessions import test_passes
+from tests.batch.sessions.test_passes import Jobs, add, nodes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyscheduler.api import Pod
-    from pyscheduler.testing import FakeCluster
+    from pyscheduler.testing import FakeCluster, FakeFramework
     from pyscheduler_batch.model.job_spec import JobSpec
 
 
@@ -60,18 +60,16 @@ def fresh() -> None:
     Gangs.gang_barrier, Gangs.minimum = True, 3
 
 
-async def begin(cluster: FakeCluster, cpu: str = "8") -> Measured:
+async def begin(cluster: FakeCluster, cpu: str = "8") -> FakeFramework:
     """Start a scheduler with one node."""
     cluster.add_node("n1", allocatable={"cpu": cpu})
-    measured = Measured(cluster, Gangs, Volumes, config=CONFIG)
-    await measured.start()
-    return measured
+    return await test_passes.begin(cluster, Volumes, jobs=Gangs)
 
 
 async def test_no_pod_of_a_gang_is_bound_before_all_are_prepared(cluster: FakeCluster) -> None:
     """While the volume of one pod is provisioned, the others wait; then all are bound."""
     Volumes.slow = {"a-2"}
-    measured = await begin(cluster)
+    await begin(cluster)
     names = add(cluster, "a", members=3)
     await cluster.clock.advance(2)
     assert Volumes.prepared == ["a-0", "a-1"]
@@ -79,43 +77,39 @@ async def test_no_pod_of_a_gang_is_bound_before_all_are_prepared(cluster: FakeCl
     Volumes.provisioned.set()
     await cluster.clock.advance(1)
     assert nodes_of(cluster, names) == ["n1"] * 3
-    await measured.stop()
 
 
 async def test_a_failing_volume_leaves_no_gang_half_bound(cluster: FakeCluster) -> None:
     """All pods return to the queue and give their room back; the gang is bound once the volume can be provisioned."""
     Volumes.broken = {"a-1"}
-    measured = await begin(cluster, cpu="3")
+    framework = await begin(cluster, cpu="3")
     names = add(cluster, "a", members=3)
     await cluster.clock.advance(2)
     assert not any(nodes_of(cluster, names))
-    assert len(measured.scheduler.queue) == 3
+    assert len(framework.scheduler.queue) == 3
     Volumes.broken = set()
     await cluster.clock.advance(60)
     assert nodes_of(cluster, names) == ["n1"] * 3
-    await measured.stop()
 
 
 async def test_surplus_pods_do_not_hold_a_gang_up(cluster: FakeCluster) -> None:
     """A gang that needs 2 of its 3 pods is bound although the volume of one cannot be provisioned."""
     Gangs.minimum = 2
     Volumes.broken = {"a-0"}
-    measured = await begin(cluster)
+    await begin(cluster)
     names = add(cluster, "a", members=3)
     await cluster.clock.advance(1)
     assert nodes_of(cluster, names) == ["", "n1", "n1"]
-    await measured.stop()
 
 
 async def test_without_the_barrier_pods_are_bound_one_by_one(cluster: FakeCluster) -> None:
     """`gangBarrier: false` binds each pod as soon as it is prepared."""
     Gangs.gang_barrier = False
     Volumes.broken = {"a-1"}
-    measured = await begin(cluster)
+    await begin(cluster)
     names = add(cluster, "a", members=3)
     await cluster.clock.advance(0.5)
     assert nodes_of(cluster, names) == ["n1", "", "n1"]
-    await measured.stop()
 
 
 async def test_a_member_that_is_cut_short_calls_the_others_off() -> None:

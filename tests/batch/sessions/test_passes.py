@@ -17,13 +17,12 @@ from pyscheduler_batch.model.job_spec import JobSpec
 from pyscheduler_batch.model.queue_spec import QueueSpec
 from pyscheduler_batch.model.tasks import ACTIVE, TaskState
 from pyscheduler_batch.sessions.assembly import SessionPlugin, sessions_of
-from tests.scheduler.measured import Measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pyscheduler.framework import NodeInfo
-    from pyscheduler.testing import FakeCluster
+    from pyscheduler.framework import NodeInfo, Plugin
+    from pyscheduler.testing import FakeCluster, FakeFramework
     from pyscheduler_batch.model.axis import ResourceAxis
     from pyscheduler_batch.model.queue_table import QueueTable
     from pyscheduler_batch.model.session import EnabledPolicy, Session
@@ -96,6 +95,7 @@ class Jobs(PreEnqueuePlugin, SessionPlugin):
     tiers: Sequence[Sequence[EnabledPolicy]] = ()
     #: Key of the job, action, key of the job that gets the room, and number of tasks of each notice.
     notices: ClassVar[list[tuple[str, str, str, int]]] = []
+    limit: ClassVar[Mapping[str, float]] = {}
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         return None
@@ -107,7 +107,7 @@ class Jobs(PreEnqueuePlugin, SessionPlugin):
         return ()
 
     def queue_table(self, axis: ResourceAxis) -> tuple[QueueTable, Mapping[str, str]]:
-        return build_queues(axis, [QueueSpec(name="q", uid="q", dialect="test")])
+        return build_queues(axis, [QueueSpec(name="q", uid="q", dialect="test", limit=self.limit)])
 
     def job_key(self, pod: Pod) -> str:
         return pod.labels["job"]
@@ -165,11 +165,15 @@ def add(cluster: FakeCluster, job: str, *, members: int, cpu: str = "1", priorit
     return names
 
 
-async def begin(cluster: FakeCluster, *plugins: type) -> Measured:
-    """Start a scheduler with the batch profile."""
-    measured = Measured(cluster, Jobs, *plugins, config=CONFIG)
-    await measured.start()
-    return measured
+async def begin(
+    cluster: FakeCluster, *plugins: type[Plugin], jobs: type[Jobs] = Jobs, may_fail: bool = False
+) -> FakeFramework:
+    """Start a scheduler whose batch profile has the session plugin `jobs`, and other plugins."""
+    enable = [jobs, *plugins]
+    config = CONFIG % ", ".join(f"{{name: {plugin.name}}}" for plugin in enable)
+    framework = cluster.framework(config=config, enable=enable, allow_plugin_errors=may_fail)
+    await framework.start()
+    return framework
 
 
 def nodes_of(cluster: FakeCluster, names: Iterable[str]) -> list[str | None]:
@@ -180,25 +184,24 @@ def nodes_of(cluster: FakeCluster, names: Iterable[str]) -> list[str | None]:
 async def test_a_job_is_bound_as_a_whole_or_not_at_all(cluster: FakeCluster) -> None:
     """A job that does not fit holds no node; a smaller one is bound; ordinary pods are scheduled beside them."""
     cluster.add_node("n1", allocatable={"cpu": "4"})
-    measured = await begin(cluster)
+    framework = await begin(cluster)
     large, small = add(cluster, "large", members=5), add(cluster, "small", members=2)
     cluster.add_pod("plain", requests={"cpu": "1"})
     await cluster.clock.advance(1)
     assert nodes_of(cluster, small) == ["n1"] * 2
     assert not any(nodes_of(cluster, large))
     assert cluster.pod("plain").node_name == "n1"
-    assert sessions_of(measured.scheduler)[0].waiting == {"default/large": "NoRoom: no node has room"}
+    assert sessions_of(framework.scheduler)[0].waiting == {"default/large": "NoRoom: no node has room"}
     condition = next(each for each in cluster.pod(large[0]).status.conditions if each.type == "PodScheduled")
     assert (condition.status, condition.reason) == ("False", "Unschedulable")
     assert condition.message == "NoRoom: no node has room"
-    await measured.stop()
 
 
 async def test_pods_that_differ_in_affinity_only_are_filtered_apart(cluster: FakeCluster) -> None:
     """A pod that must keep away from the only node does not keep a pod with the same containers from it."""
     cluster.add_node("n1", allocatable={"cpu": "4"}, labels={"kubernetes.io/hostname": "n1"})
     cluster.add_pod("there", requests={"cpu": "1"}, labels={"app": "noisy"}, node_name="n1")
-    measured = await begin(cluster)
+    await begin(cluster)
     term = {"labelSelector": {"matchLabels": {"app": "noisy"}}, "topologyKey": "kubernetes.io/hostname"}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     for name, priority, affinity in (("shy", 2, apart), ("plain", 1, None)):
@@ -212,13 +215,12 @@ async def test_pods_that_differ_in_affinity_only_are_filtered_apart(cluster: Fak
         )
     await cluster.clock.advance(1)
     assert nodes_of(cluster, ["shy", "plain"]) == ["", "n1"]
-    await measured.stop()
 
 
 async def test_a_pod_that_a_plugin_holds_back_takes_nobodys_room(cluster: FakeCluster) -> None:
     """A pod that PreEnqueue rejects is not placed, and gets no condition; it is placed when the plugin lets it pass."""
     cluster.add_node("n1", allocatable={"cpu": "1"})
-    measured = await begin(cluster, HoldBack)
+    await begin(cluster, HoldBack)
     labels = {"job": "held", "held": "yes"}
     cluster.add_pod("held-0", requests={"cpu": "1"}, labels=labels, scheduler_name="batch")
     await cluster.clock.advance(1)
@@ -230,15 +232,14 @@ async def test_a_pod_that_a_plugin_holds_back_takes_nobodys_room(cluster: FakeCl
     cluster.add_node("n2", allocatable={"cpu": "1"})
     await cluster.clock.advance(1)
     assert nodes_of(cluster, ["held-0"]) == ["n2"]
-    await measured.stop()
 
 
 @pytest.mark.parametrize("alone", [pytest.param(True, id="alone"), pytest.param(False, id="in a group")])
 async def test_no_job_is_built_for_a_held_pod_without_a_group(cluster: FakeCluster, alone: bool) -> None:
     """A held member of a group counts; a pod that may yet get a group becomes a job when it is let pass, or goes."""
     cluster.add_node("n1", allocatable={"cpu": "4"})
-    measured = await begin(cluster, HoldBack)
-    tables = sessions_of(measured.scheduler)[0].tables
+    framework = await begin(cluster, HoldBack)
+    tables = sessions_of(framework.scheduler)[0].tables
     for name in ("held", "gone"):
         labels = {"job": name, "held": "yes", **({"alone": "yes"} if alone else {})}
         cluster.add_pod(f"{name}-0", requests={"cpu": "1"}, labels=labels, scheduler_name="batch")
@@ -250,23 +251,21 @@ async def test_no_job_is_built_for_a_held_pod_without_a_group(cluster: FakeClust
     await cluster.clock.advance(1)
     assert nodes_of(cluster, ["held-0", "other-0"]) == ["n1"] * 2
     assert tables.jobs.keys() == {"held", "other"}
-    await measured.stop()
 
 
 async def test_no_pass_begins_while_nothing_changes(cluster: FakeCluster) -> None:
     """A job that waits costs nothing until a node comes; then it is bound."""
     cluster.add_node("n1", allocatable={"cpu": "1"})
-    measured = await begin(cluster)
+    framework = await begin(cluster)
     names = add(cluster, "a", members=2)
     await cluster.clock.advance(1)
-    passes = sessions_of(measured.scheduler)[0].passes
+    passes = sessions_of(framework.scheduler)[0].passes
     assert passes > 0
     await cluster.clock.advance(3600)
-    assert sessions_of(measured.scheduler)[0].passes == passes
+    assert sessions_of(framework.scheduler)[0].passes == passes
     cluster.add_node("n2", allocatable={"cpu": "1"})
     await cluster.clock.advance(1)
     assert sorted(str(node) for node in nodes_of(cluster, names)) == ["n1", "n2"]
-    await measured.stop()
 
 
 async def test_bindings_do_not_wait_for_the_reports_of_a_pass(
@@ -284,7 +283,7 @@ async def test_bindings_do_not_wait_for_the_reports_of_a_pass(
 
     monkeypatch.setattr(Jobs, "pass_ended", pass_ended)
     cluster.add_node("n1", allocatable={"cpu": "2"})
-    measured = await begin(cluster)
+    await begin(cluster)
     names = add(cluster, "a", members=2)
     add(cluster, "b", members=1)
     await cluster.clock.advance(1)
@@ -296,28 +295,26 @@ async def test_bindings_do_not_wait_for_the_reports_of_a_pass(
     assert nodes_of(cluster, ["b-0"]) == ["n2"]
     monkeypatch.undo()
     await cluster.clock.advance(120)
-    await measured.stop()
 
 
 async def test_a_rejection_at_permit_takes_the_whole_job_back(cluster: FakeCluster) -> None:
     """No pod of a job is bound if one of them is rejected for real; the next pass tries the job again."""
     cluster.add_node("n1", allocatable={"cpu": "4"})
     RejectSecond.is_on = True
-    measured = await begin(cluster, RejectSecond)
+    framework = await begin(cluster, RejectSecond)
     names = add(cluster, "a", members=2)
     await cluster.clock.advance(1)
     assert not any(nodes_of(cluster, names))
-    assert len(measured.scheduler.queue) == 2
+    assert len(framework.scheduler.queue) == 2
     RejectSecond.is_on = False
     await cluster.clock.advance(10)
     assert nodes_of(cluster, names) == ["n1", "n1"]
-    await measured.stop()
 
 
 async def test_an_eviction_makes_room_for_the_job_that_asked(cluster: FakeCluster) -> None:
     """Exactly the victims needed are deleted, the preemptor is nominated meanwhile and bound once they are gone."""
     cluster.add_node("n1", allocatable={"cpu": "2"})
-    measured = await begin(cluster)
+    await begin(cluster)
     low = add(cluster, "low", members=2)
     await cluster.clock.advance(1)
     assert nodes_of(cluster, low) == ["n1", "n1"]
@@ -332,14 +329,13 @@ async def test_an_eviction_makes_room_for_the_job_that_asked(cluster: FakeCluste
     await cluster.clock.advance(5)
     assert nodes_of(cluster, high) == ["n1"]
     assert len([name for name in low if name in {pod.name for pod in cluster.pods()}]) == 1
-    await measured.stop()
 
 
 async def test_the_plugin_learns_of_evictions_once_for_a_job_and_pass(cluster: FakeCluster) -> None:
     """Two victims of one job are one notice, with the action and the job that gets the room."""
     cluster.add_node("n1", allocatable={"cpu": "3"})
     Jobs.notices.clear()
-    measured = await begin(cluster)
+    await begin(cluster)
     add(cluster, "low", members=2)
     add(cluster, "alone", members=1)
     await cluster.clock.advance(1)
@@ -349,14 +345,13 @@ async def test_the_plugin_learns_of_evictions_once_for_a_job_and_pass(cluster: F
         ("default/alone", "preempt", "default/high", 1),
         ("default/low", "preempt", "default/high", 2),
     ]
-    await measured.stop()
 
 
 async def test_a_batch_profile_may_not_preempt_by_itself(cluster: FakeCluster) -> None:
     """A plugin that preempts beside the batch plugin is a mistake in the configuration, said in one line."""
-    config = CONFIG.replace(", disabled: [{name: DefaultPreemption}]", "")
+    config = CONFIG.replace(", disabled: [{name: DefaultPreemption}]", "") % "{name: Jobs}"
     with pytest.raises(ConfigError, match='disable "DefaultPreemption", which does, too'):
-        Measured(cluster, Jobs, config=config)
+        cluster.framework(config=config, enable=[Jobs])
 
 
 class Raises(Action):
@@ -381,26 +376,23 @@ async def test_an_action_that_raises_costs_its_pass_only(cluster: FakeCluster) -
     """Nothing of a broken pass is carried out; ordinary pods are scheduled, and later passes begin afresh."""
     cluster.add_node("n1", allocatable={"cpu": "4"})
     Raises.is_on = True
-    measured = Measured(cluster, BrokenJobs, config=CONFIG)
-    await measured.start()
+    framework = await begin(cluster, jobs=BrokenJobs, may_fail=True)
     names = add(cluster, "a", members=2)
     cluster.add_pod("plain", requests={"cpu": "1"})
     await cluster.clock.advance(3)
     assert not any(nodes_of(cluster, names))
     assert cluster.pod("plain").node_name == "n1"
-    assert measured.warnings()["session_failed"] > 1
+    assert len(framework.plugin_errors) > 1
     Raises.is_on = False
     await cluster.clock.advance(15)
     assert nodes_of(cluster, names) == ["n1", "n1"]
-    await measured.stop()
 
 
 async def test_an_action_that_raises_fails_the_test_of_its_author(cluster: FakeCluster) -> None:
     """The fixture raises the exception at teardown, with the action and its place."""
     cluster.add_node("n1")
     Raises.is_on = True
-    framework = cluster.framework(config=CONFIG % "{name: Jobs}", enable=[BrokenJobs])
-    await framework.start()
+    framework = await begin(cluster, jobs=BrokenJobs)
     add(cluster, "a", members=1)
     await cluster.clock.advance(1)
     with pytest.raises(ValueError, match="this action has a bug") as caught:
@@ -437,12 +429,11 @@ async def test_tasks_of_a_pass_see_what_plugins_booked_for_each_other(cluster: F
     Seats.taken.clear()
     for name in ("n1", "n2"):
         cluster.add_node(name, allocatable={"cpu": "8"})
-    measured = await begin(cluster, Seats)
+    framework = await begin(cluster, Seats)
     names = add(cluster, "a", members=2)
     more = add(cluster, "b", members=1)
     await cluster.clock.advance(3)
     assert sorted(str(node) for node in nodes_of(cluster, names)) == ["n1", "n2"]
     assert not any(nodes_of(cluster, more))
-    assert sessions_of(measured.scheduler)[0].submission.failures == 0
+    assert sessions_of(framework.scheduler)[0].submission.failures == 0
     assert Seats.taken == {cluster.pod(name).node_name: cluster.pod(name).uid for name in names}
-    await measured.stop()

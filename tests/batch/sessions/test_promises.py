@@ -21,10 +21,9 @@ from tests.batch.sessions.test_passes import Jobs, WholeJobs, add, begin, nodes_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyscheduler.testing import FakeCluster
+    from pyscheduler.testing import FakeCluster, FakeFramework
     from pyscheduler_batch.model.job_spec import JobSpec
     from pyscheduler_batch.model.session import Session
-    from tests.scheduler.measured import Measured
 
 
 async def no_turn() -> None:
@@ -56,21 +55,20 @@ async def evicted_for(cluster: FakeCluster) -> None:
 async def test_a_job_that_comes_later_does_not_take_promised_room(cluster: FakeCluster, crashes: bool) -> None:
     """The job that evicted gets the room although another would come first; a new scheduler reads the nomination."""
     cluster.add_node("n1", allocatable={"cpu": "1"})
-    measured = await begin(cluster)
+    framework = await begin(cluster)
     low = add(cluster, "low", members=1)
     await cluster.clock.advance(1)
     assert nodes_of(cluster, low) == ["n1"]
     await evicted_for(cluster)
     if crashes:
-        await measured.stop()
-        measured = await begin(cluster)
+        await framework.close()
+        await begin(cluster)
         await cluster.clock.advance(1)
     cluster.delete_pod("low-0")
     await cluster.clock.advance(1)
     assert nodes_of(cluster, ["high-0", "higher-0"]) == ["n1", ""]
     await cluster.clock.advance(LEASE_SECONDS)
     assert cluster.pod("high-0").is_terminating, "a promise that is kept protects nobody"
-    await measured.stop()
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -78,7 +76,7 @@ async def test_members_of_a_gang_do_not_take_the_room_of_each_other(cluster: Fak
     """Their victims end one by one, in any order; the promises last until all members can start."""
     for name in ("n1", "n2"):
         cluster.add_node(name, allocatable={"cpu": "1"})
-    measured = await begin(cluster)
+    await begin(cluster)
     add(cluster, "low", members=1)
     add(cluster, "lower", members=1)
     await cluster.clock.advance(1)
@@ -92,7 +90,6 @@ async def test_members_of_a_gang_do_not_take_the_room_of_each_other(cluster: Fak
     cluster.delete_pod(*victims)
     await cluster.clock.advance(1)
     assert sorted(nodes_of(cluster, gang)) == ["n1", "n2"]
-    await measured.stop()
 
 
 async def test_a_member_without_a_node_leaves_the_others_theirs(
@@ -102,32 +99,31 @@ async def test_a_member_without_a_node_leaves_the_others_theirs(
     two_of(monkeypatch, "high")
     for name in ("n1", "n2"):
         cluster.add_node(name, allocatable={"cpu": "1"})
-    measured = await begin(cluster)
+    framework = await begin(cluster)
     add(cluster, "low", members=1)
     add(cluster, "lower", members=1)
     await cluster.clock.advance(1)
     gang = add(cluster, "high", members=2, priority=10)
     await cluster.clock.advance(1)
-    await measured.stop()
+    await framework.close()
     first = gang[0]
     held = {pod.node_name: pod.name for pod in cluster.pods() if pod.node_name}
     left = held.pop(cluster.pod(first).status.nominated_node_name)
     cluster.delete_pod(*held.values())
     cluster.patch(Pod, first, {"status": {"nominatedNodeName": None}}, status=True)
     add(cluster, "higher", members=1, priority=20)
-    measured = await begin(cluster)
+    await begin(cluster)
     await cluster.clock.advance(5)
     assert nodes_of(cluster, ["higher-0"]) == [""]
     cluster.delete_pod(left)
     await cluster.clock.advance(1)
     assert sorted(nodes_of(cluster, gang)) == ["n1", "n2"]
-    await measured.stop()
 
 
 async def test_a_promise_ends_with_its_node(cluster: FakeCluster) -> None:
     """A job whose promised node is gone is placed elsewhere, in its turn."""
     cluster.add_node("n1", allocatable={"cpu": "1"})
-    measured = await begin(cluster)
+    await begin(cluster)
     add(cluster, "low", members=1)
     await cluster.clock.advance(1)
     await evicted_for(cluster)
@@ -136,7 +132,6 @@ async def test_a_promise_ends_with_its_node(cluster: FakeCluster) -> None:
     await cluster.clock.advance(1)
     assert nodes_of(cluster, ["high-0", "higher-0"]) == ["", "n2"]
     assert not cluster.pod("high-0").status.nominated_node_name
-    await measured.stop()
 
 
 async def test_a_promise_waits_for_no_node_in_a_cluster_without_nodes(
@@ -144,7 +139,7 @@ async def test_a_promise_waits_for_no_node_in_a_cluster_without_nodes(
 ) -> None:
     """When all nodes are gone, the job goes without its promise, and the next node serves the first in order."""
     cluster.add_node("n1", allocatable={"cpu": "1"})
-    measured = await begin(cluster)
+    await begin(cluster)
     add(cluster, "low", members=1)
     await cluster.clock.advance(1)
     await evicted_for(cluster)
@@ -155,13 +150,12 @@ async def test_a_promise_waits_for_no_node_in_a_cluster_without_nodes(
     cluster.add_node("n2", allocatable={"cpu": "1"})
     await cluster.clock.advance(1)
     assert nodes_of(cluster, ["high-0", "higher-0"]) == ["", "n2"]
-    await measured.stop()
 
 
 async def test_an_eviction_that_fails_is_tried_again(cluster: FakeCluster) -> None:
     """A victim whose deletion the server refuses for seconds is evicted in the end."""
     cluster.add_node("n1", allocatable={"cpu": "1"})
-    measured = await begin(cluster)
+    await begin(cluster)
     add(cluster, "low", members=1)
     await cluster.clock.advance(1)
     fault = cluster.server.faults.add(Fault(method="DELETE", path="/pods/", status=409, times=3))
@@ -169,13 +163,12 @@ async def test_an_eviction_that_fails_is_tried_again(cluster: FakeCluster) -> No
     await cluster.clock.advance(10)
     assert fault.hits == 3
     assert cluster.pod("low-0").is_terminating
-    await measured.stop()
 
 
-async def told_slowly(cluster: FakeCluster) -> Measured:
+async def told_slowly(cluster: FakeCluster) -> FakeFramework:
     """Let the job `high` evict `low`, and its promise end while the server takes two seconds for the condition."""
     cluster.add_node("n1", allocatable={"cpu": "1"})
-    measured = await begin(cluster)
+    framework = await begin(cluster)
     add(cluster, "low", members=1)
     await cluster.clock.advance(1)
     fault = cluster.server.faults.add(Fault(method="PATCH", path="/pods/low-0/status$", delay_seconds=2.0, times=1))
@@ -183,25 +176,24 @@ async def told_slowly(cluster: FakeCluster) -> Measured:
     await cluster.clock.advance(1)
     assert fault.hits == 1
     cluster.patch(Node, "n1", {"spec": {"unschedulable": True}}, namespace="")
-    return measured
+    return framework
 
 
 async def test_a_victim_stays_if_the_promise_ends_while_it_is_told(cluster: FakeCluster) -> None:
     """The node takes no pods any more when the condition is written at last; then the condition is withdrawn."""
-    measured = await told_slowly(cluster)
+    await told_slowly(cluster)
     await cluster.clock.advance(10)
     low = cluster.pod("low-0")
     assert not low.is_terminating
     (condition,) = (each for each in low.status.conditions if each.type == "DisruptionTarget")
     assert (condition.status, condition.message) == ("False", "the eviction was given up")
     assert not cluster.pod("high-0").status.nominated_node_name
-    await measured.stop()
 
 
 async def test_an_eviction_goes_on_if_its_job_starts_on_the_room_of_another_one(cluster: FakeCluster) -> None:
     """Two jobs are promised the room of two victims on a node; who comes first takes what is free first."""
     cluster.add_node("n1", allocatable={"cpu": "2"})
-    measured = await begin(cluster)
+    await begin(cluster)
     add(cluster, "low", members=1)
     add(cluster, "lower", members=1)
     await cluster.clock.advance(1)
@@ -220,7 +212,6 @@ async def test_an_eviction_goes_on_if_its_job_starts_on_the_room_of_another_one(
     cluster.delete_pod("low-0")
     await cluster.clock.advance(1)
     assert nodes_of(cluster, ["second-0"]) == ["n1"]
-    await measured.stop()
 
 
 def job(name: str, *states: TaskState, minimum: int = 1, nominated: str = "") -> Job:
@@ -312,10 +303,9 @@ async def test_after_a_crash_gangs_with_few_nodes_to_choose_from_come_first(
     for name, cpu in (("n1", "4"), ("n2", "1"), ("old", "5")):
         cluster.add_node(name, allocatable={"cpu": cpu})
     rests = [begun(cluster, "a-gang", "1"), begun(cluster, "b-gang", "4")]
-    measured = await begin(cluster)
+    await begin(cluster)
     await cluster.clock.advance(1)
     assert nodes_of(cluster, rests) == ["n2", "n1"]
-    await measured.stop()
 
 
 async def test_after_a_crash_the_job_that_can_start_comes_first(
@@ -331,10 +321,9 @@ async def test_after_a_crash_the_job_that_can_start_comes_first(
     for name, node in zip((*older, *younger), ("n1", "full", "n1"), strict=True):
         cluster.patch(Pod, name, {"status": {"nominatedNodeName": node}}, status=True)
     monkeypatch.setattr(Jobs, "actions", [WholeJobs()])
-    measured = await begin(cluster)
+    await begin(cluster)
     await cluster.clock.advance(1)
     assert nodes_of(cluster, [*older, *younger]) == ["", "", "n1"]
-    await measured.stop()
 
 
 async def test_after_a_crash_a_job_that_runs_waits_for_one_that_does_not(
@@ -347,10 +336,9 @@ async def test_after_a_crash_a_job_that_runs_waits_for_one_that_does_not(
     for name in (more, *younger):
         cluster.patch(Pod, name, {"status": {"nominatedNodeName": "n1"}}, status=True)
     monkeypatch.setattr(Jobs, "actions", [WholeJobs()])
-    measured = await begin(cluster)
+    await begin(cluster)
     await cluster.clock.advance(1)
     assert nodes_of(cluster, [more, *younger]) == ["", "n1"]
-    await measured.stop()
 
 
 async def test_after_a_crash_a_gang_keeps_its_precedence_until_it_finds_room(
@@ -362,12 +350,11 @@ async def test_after_a_crash_a_gang_keeps_its_precedence_until_it_finds_room(
     rest = begun(cluster, "gang", "1")
     high = add(cluster, "high", members=1, priority=10)
     monkeypatch.setattr(Jobs, "actions", [WholeJobs()])
-    measured = await begin(cluster)
+    await begin(cluster)
     await cluster.clock.advance(LEASE_SECONDS / 2)
     cluster.add_node("n1", allocatable={"cpu": "1"})
     await cluster.clock.advance(1)
     assert nodes_of(cluster, [rest, *high]) == ["n1", ""]
-    await measured.stop()
 
 
 async def test_guards_read_back_what_ending_pods_and_groups_say() -> None:
@@ -390,14 +377,14 @@ async def test_guards_read_back_what_ending_pods_and_groups_say() -> None:
 async def interrupted(cluster: FakeCluster) -> tuple[list[str], list[str]]:
     """Let a scheduler crash that has told two pods of their eviction and deleted one; return them, and the others."""
     cluster.add_node("n1", allocatable={"cpu": "2"})
-    measured = await begin(cluster)
+    framework = await begin(cluster)
     low = add(cluster, "low", members=2)
     await cluster.clock.advance(1)
     cluster.server.faults.add(Fault(method="DELETE", path="/pods/low-1$", lose="request"))
     high = add(cluster, "high", members=1, cpu="2", priority=10)
     await cluster.clock.advance(1)
     assert [cluster.pod(name).is_terminating for name in low] == [True, False]
-    await measured.stop()
+    await framework.close()
     cluster.server.faults.clear()
     return low, high
 
@@ -406,11 +393,10 @@ async def test_an_interrupted_eviction_that_helps_nobody_any_more_is_given_up(cl
     """The node takes no new pods when the next scheduler begins: then the victim that is left stays."""
     low, high = await interrupted(cluster)
     cluster.patch(Node, "n1", {"spec": {"unschedulable": True}}, namespace="")
-    measured = await begin(cluster)
+    await begin(cluster)
     await cluster.clock.advance(5)
     assert [cluster.pod(name).is_terminating for name in low] == [True, False]
     assert not cluster.pod(high[0]).status.nominated_node_name
-    await measured.stop()
 
 
 async def test_an_interrupted_eviction_of_a_broken_gang_goes_on(
@@ -420,10 +406,9 @@ async def test_an_interrupted_eviction_of_a_broken_gang_goes_on(
     two_of(monkeypatch, "low")
     low, _ = await interrupted(cluster)
     cluster.patch(Node, "n1", {"spec": {"unschedulable": True}}, namespace="")
-    measured = await begin(cluster)
+    await begin(cluster)
     await cluster.clock.advance(5)
     assert [cluster.pod(name).is_terminating for name in low] == [True, True]
-    await measured.stop()
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["", "the first pass fails"])
@@ -441,52 +426,48 @@ async def test_interrupted_evictions_of_a_gang_go_on_at_once(
         await run(self, session)
 
     monkeypatch.setattr(WholeJobs, "run", once)
-    measured = await begin(cluster)
+    await begin(cluster, may_fail=fails)
     await cluster.clock.advance(2)
     assert not failures
     assert [cluster.pod(name).is_terminating for name in low] == [True, True]
     assert cluster.pod(high[0]).status.nominated_node_name == "n1"
-    await measured.stop()
 
 
 async def test_a_gang_that_is_repaired_keeps_its_pods(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pod that a crash let go is made anew, and the promise is refused: nothing is evicted any more."""
+    """The pod that a crash let go is made anew, and a limit refuses the promise: nothing is evicted any more."""
     two_of(monkeypatch, "low")
     low, _ = await interrupted(cluster)
     cluster.delete_pod("low-0")
     cluster.add_pod("low-2", requests={"cpu": "1"}, labels={"job": "low"}, scheduler_name="batch", priority=20)
-    monkeypatch.setattr("pyscheduler_batch.sessions.promises._is_refused", lambda *_: True)
-    measured = await begin(cluster)
+    monkeypatch.setattr(Jobs, "limit", {"cpu": 1000.0})
+    await begin(cluster)
     await cluster.clock.advance(30)
     assert not cluster.pod(low[1]).is_terminating
     assert nodes_of(cluster, [low[1], "low-2"]) == ["n1", "n1"]
-    await measured.stop()
 
 
 async def test_an_eviction_that_was_given_up_is_none_after_a_crash(cluster: FakeCluster) -> None:
     """Its condition stays. The job has evicted another pod by then, on another node."""
-    measured = await told_slowly(cluster)
+    framework = await told_slowly(cluster)
     await cluster.clock.advance(120)
     cluster.add_node("n2", allocatable={"cpu": "1"})
     other = {"requests": {"cpu": "1"}, "labels": {"job": "other"}, "node_name": "n2"}
     cluster.add_pod("other-0", scheduler_name="batch", **other)
     await cluster.clock.advance(2)
     assert cluster.pod("high-0").status.nominated_node_name == "n2"
-    await measured.stop()
-    measured = await begin(cluster)
+    await framework.close()
+    await begin(cluster)
     await cluster.clock.advance(5)
     assert [cluster.pod(name).is_terminating for name in ("low-0", "other-0")] == [False, True]
-    await measured.stop()
 
 
 async def test_a_new_scheduler_goes_on_with_interrupted_evictions(cluster: FakeCluster) -> None:
     """A victim that only got its condition before the crash is deleted after it, so the others ended for a purpose."""
     low, high = await interrupted(cluster)
-    measured = await begin(cluster)
+    await begin(cluster)
     await cluster.clock.advance(1)
     assert cluster.pod("low-1").is_terminating
     for name in low:
         cluster.delete_pod(name)
     await cluster.clock.advance(1)
     assert nodes_of(cluster, high) == ["n1"]
-    await measured.stop()

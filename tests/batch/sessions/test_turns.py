@@ -12,9 +12,8 @@ from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.permit.release import PermitReleases
 from pyscheduler.runtime.preemption.disruption import delete_with_condition
 from pyscheduler.scheduler.gang_barrier import GangBarrier
-from pyscheduler_batch.sessions import eviction, tables
-from tests.batch.sessions.test_passes import CONFIG, Jobs, add, nodes_of
-from tests.scheduler.measured import Measured
+from pyscheduler_batch.sessions import eviction
+from tests.batch.sessions.test_passes import Jobs, add, begin, nodes_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -88,26 +87,18 @@ def fresh() -> None:
     Noted.reserved, Noted.prepared, Noted.refused, Noted.held = Turns(), Turns(), set(), set()
 
 
-async def begin(cluster: FakeCluster, plugin: type[Jobs]) -> Measured:
-    """Start a scheduler with one large node."""
-    cluster.add_node("n1", allocatable={"cpu": "1000", "pods": "1000"})
-    measured = Measured(cluster, plugin, Noted, config=CONFIG)
-    await measured.start()
-    return measured
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("always_due")
 async def test_a_large_gang_is_reserved_and_prepared_in_turns(cluster: FakeCluster) -> None:
     """Other tasks run between any two reservations of a gang, and after at most 50 of its binding cycles."""
-    measured = await begin(cluster, Jobs)
+    cluster.add_node("n1", allocatable={"cpu": "1000", "pods": "1000"})
+    await begin(cluster, Noted)
     names = add(cluster, "large", members=120)
     await cluster.clock.advance(5)
     assert nodes_of(cluster, names) == ["n1"] * 120
     assert sum(Noted.reserved.counts) == sum(Noted.prepared.counts) == 120
     assert max(Noted.reserved.counts) == 1
     assert max(Noted.prepared.counts) <= 50
-    await measured.stop()
 
 
 class ReadInTurns(Jobs):
@@ -123,26 +114,25 @@ class ReadInTurns(Jobs):
         return super().task_facts(spec, pod)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("always_due")
-async def test_the_pods_of_a_large_job_are_read_in_turns(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tables read a limited number of pods of one job in one turn."""
-    monkeypatch.setattr(tables, "_PART", 8)
-    cluster.add_node("n1", allocatable={"cpu": "100", "pods": "100"})
+async def test_the_pods_of_a_large_job_are_read_in_turns(cluster: FakeCluster) -> None:
+    """The tables read at most 256 pods of one job in one turn."""
+    cluster.add_node("n1", allocatable={"cpu": "1000", "pods": "1000"})
     ReadInTurns.read = Turns()
-    measured = Measured(cluster, ReadInTurns, config=CONFIG)
-    names = add(cluster, "large", members=20)
-    await measured.start()
-    await cluster.clock.advance(1)
-    assert nodes_of(cluster, names) == ["n1"] * 20
-    assert sum(ReadInTurns.read.counts) >= 20
-    assert max(ReadInTurns.read.counts) <= 8
-    await measured.stop()
+    names = add(cluster, "large", members=300)
+    await begin(cluster, jobs=ReadInTurns)
+    await cluster.clock.advance(5)
+    assert nodes_of(cluster, names) == ["n1"] * 300
+    assert sum(ReadInTurns.read.counts) >= 300
+    assert max(ReadInTurns.read.counts) <= 256
 
 
 @pytest.mark.usefixtures("always_due")
 async def test_a_gang_that_cannot_be_reserved_is_taken_back(cluster: FakeCluster) -> None:
     """If the last pod of a gang cannot be reserved, the others give back what they hold; all are bound later."""
-    measured = await begin(cluster, Jobs)
+    cluster.add_node("n1", allocatable={"cpu": "1000", "pods": "1000"})
+    await begin(cluster, Noted)
     Noted.refused = {"large-49"}
     names = add(cluster, "large", members=50)
     await cluster.clock.advance(0.5)
@@ -152,14 +142,14 @@ async def test_a_gang_that_cannot_be_reserved_is_taken_back(cluster: FakeCluster
     Noted.refused = set()
     await cluster.clock.advance(60)
     assert nodes_of(cluster, names) == ["n1"] * 50
-    await measured.stop()
 
 
 async def test_a_scheduler_that_stops_amid_a_gang_gives_all_back(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No pod stays reserved, neither those of the gang nor those of jobs that were reserved before it."""
-    measured = await begin(cluster, Jobs)
+    cluster.add_node("n1", allocatable={"cpu": "1000", "pods": "1000"})
+    framework = await begin(cluster, Noted)
     amid = asyncio.Event()
 
     async def wait_amid(_: CooperativeYield) -> None:
@@ -172,7 +162,7 @@ async def test_a_scheduler_that_stops_amid_a_gang_gives_all_back(
     await cluster.clock.advance(0.5)
     assert amid.is_set()
     assert len(Noted.held) == 10
-    stop = asyncio.create_task(measured.stop())
+    stop = asyncio.create_task(framework.close())
     await cluster.clock.advance(60)
     await stop
     assert not Noted.held
@@ -207,8 +197,7 @@ async def test_a_barrier_survives_members_that_are_cancelled() -> None:
 async def test_many_victims_are_evicted_in_turns(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the nomination is written, at most 50 victims of one job are marked in one turn, and deleted in one."""
     cluster.add_node("n1", allocatable={"cpu": "1000", "pods": "121"})
-    measured = Measured(cluster, Jobs, config=CONFIG)
-    await measured.start()
+    await begin(cluster)
     low = add(cluster, "low", members=120)
     await cluster.clock.advance(5)
     assert nodes_of(cluster, low) == ["n1"] * 120
@@ -229,4 +218,3 @@ async def test_many_victims_are_evicted_in_turns(cluster: FakeCluster, monkeypat
     for turns in (begun, marked):
         assert sum(turns.counts) == 120
         assert max(turns.counts) <= 50
-    await measured.stop()
