@@ -87,7 +87,7 @@ class HurriedCluster(TroubledCluster):
 
     stops: ClassVar[tuple[float, ...]] = (0.0, 0.2, 1.0)
     refusals: ClassVar[tuple[float, ...]] = (0.5, 1.0, 2.5, 5.0)
-    grace: ClassVar[int | None] = 1
+    grace = 1
     group_fields: ClassVar[Mapping[str, Mapping[str, Any]]] = {"kai": {"stalenessGracePeriod": "5s"}}
 
     def random_trouble(self) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import ResourceKind
     from pyscheduler.testing import VirtualClock
 
-__all__ = ["CONFIG", "QUEUES", "SETUPS", "Outcome", "Setup", "TroubledCluster"]
+__all__ = ["CONFIG", "KINDS", "QUEUES", "SETUPS", "Job", "Outcome", "RivalJobs", "Setup", "TroubledCluster"]
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -38,21 +38,34 @@ profiles:
   plugins: {multiPoint: {enabled: [{name: Batch}], disabled: [{name: DefaultPreemption}]}}
   pluginConfig: [{name: Batch, args: {preset: %s, actions: "%s"%s}}]
 """
+
+
+@attrs.frozen
+class System:
+    """The kinds of a batch system."""
+
+    queue: ResourceKind
+    group: ResourceKind
+    #: The annotation of a pod that names its group.
+    key: str
+
+
+KINDS = {
+    "kai": System(KAI_QUEUES, KAI_PODGROUPS, "pod-group-name"),
+    "volcano": System(VOLCANO_QUEUES, VOLCANO_PODGROUPS, "scheduling.k8s.io/group-name"),
+    "kube-batch": System(KUBE_BATCH_QUEUES[0], KUBE_BATCH_PODGROUPS[0], "scheduling.k8s.io/group-name"),
+}
 _ORDER = "{name: drf, enablePreemptable: false}, {name: predicates}, {name: nodeorder}, {name: binpack}"
 _LIMITS = {"burst_seconds": 90.0, "status_seconds": 60.0, "in_flight_seconds": 15.0}
 
 
 @attrs.frozen(kw_only=True)
 class Setup:
-    """A preset with its actions and tiers, its kinds, and what the checker must know."""
+    """A preset with its actions and tiers, and what the checker must know."""
 
     preset: str
     actions: str
     tiers: str = ""
-    queue: ResourceKind
-    group: ResourceKind
-    #: The annotation of a pod that names its group.
-    key: str
     options: Options
 
     @property
@@ -66,9 +79,6 @@ def _volcano(tiers: str, **options: Any) -> Setup:
         preset="volcano",
         actions="enqueue, allocate, backfill, preempt, reclaim",
         tiers=tiers,
-        queue=VOLCANO_QUEUES,
-        group=VOLCANO_PODGROUPS,
-        key="scheduling.k8s.io/group-name",
         options=Options(schedulers=frozenset({"batch"}), evicts_stale_gangs=False, **_LIMITS, **options),
     )
 
@@ -77,9 +87,6 @@ SETUPS = {
     "kai": Setup(
         preset="kai",
         actions="allocate, consolidation, reclaim, preempt, stalegangeviction",
-        queue=KAI_QUEUES,
-        group=KAI_PODGROUPS,
-        key="pod-group-name",
         options=Options(schedulers=frozenset({"batch"}), **_LIMITS),
     ),
     # Who may be a victim is decided by gang and proportion together. As in Volcano, a policy behind two that agree on
@@ -102,9 +109,6 @@ SETUPS = {
         actions="reclaim, allocate, backfill, preempt",
         tiers="{plugins: [{name: priority}, {name: gang}, {name: conformance}, {name: proportion}]}, "
         "{plugins: [{name: drf}, {name: predicates}, {name: nodeorder}]}",
-        queue=KUBE_BATCH_QUEUES[0],
-        group=KUBE_BATCH_PODGROUPS[0],
-        key="scheduling.k8s.io/group-name",
         options=Options(
             schedulers=frozenset({"batch"}),
             formula="kube-batch",
@@ -124,12 +128,86 @@ STEP = 1.0
 
 
 @attrs.frozen
-class _Job:
+class Job:
+    """A gang of `size` pods with `gpus` each."""
+
     name: str
     queue: str
     size: int
     gpus: int
     priority: str
+    annotations: Mapping[str, str] = {}
+
+
+class RivalJobs:
+    """The nodes, queues and jobs of one batch system."""
+
+    #: The grace period of pods; None for the default.
+    grace: int | None = None
+
+    def __init__(self, cluster: FakeCluster, preset: str) -> None:
+        self.cluster, self.preset, self.kinds = cluster, preset, KINDS[preset]
+        self.jobs: dict[str, Job] = {}
+        #: Number of pods and nodes that were created.
+        self.made = 0
+        cluster.serve(self.kinds.queue)
+        cluster.serve(self.kinds.group)
+
+    def add_classes(self, values: Mapping[str, int]) -> None:
+        """Create priority classes."""
+        for name, value in values.items():
+            manifest = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+            self.cluster.add({**manifest, "value": value}, PriorityClass)
+
+    def add_node(self, name: str) -> None:
+        """Create a node with 4 GPUs."""
+        self.cluster.add_node(name, allocatable={"cpu": "64", "memory": "64Gi", "nvidia.com/gpu": "4"})
+
+    def add_queue(self, name: str, spec: dict[str, Any]) -> None:
+        """Create a queue."""
+        kind = self.kinds.queue
+        manifest = {"apiVersion": kind.api_version, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+        self.cluster.add(manifest, kind.type)
+
+    def change_queue(self, name: str, spec: dict[str, Any]) -> None:
+        """Patch the spec of a queue."""
+        self.cluster.patch(self.kinds.queue.type, name, {"spec": spec}, namespace="")
+
+    def add_gang(self, job: Job, **spec: Any) -> None:
+        """Create the group of a job and its pods."""
+        kind = self.kinds.group
+        metadata = {"name": job.name, "namespace": "default", "annotations": {**job.annotations}}
+        spec = {"queue": job.queue, "priorityClassName": job.priority, **spec}
+        manifest = {"apiVersion": kind.api_version, "kind": "PodGroup", "metadata": metadata, "spec": spec}
+        self.cluster.add(manifest, kind.type)
+        self.jobs[job.name] = job
+        self.recreate()
+
+    def end_job(self, job: Job) -> None:
+        """Delete a job with its pods."""
+        for pod in self.cluster.pods():
+            if pod.labels["job"] == job.name:
+                self.delete_pod(pod)
+        self.cluster.delete(self.kinds.group.type, job.name)
+
+    def delete_pod(self, pod: Pod) -> None:
+        """Delete a pod of a job that ends."""
+        self.cluster.delete_pod(pod.name)
+
+    def recreate(self) -> None:
+        """Create the pods that jobs lack, as their controllers do."""
+        here = Counter(pod.labels["job"] for pod in self.cluster.pods() if not pod.is_terminating)
+        for job in self.jobs.values():
+            for _ in range(job.size - here[job.name]):
+                self.made += 1
+                self.cluster.add_pod(
+                    f"{job.name}-{self.made}",
+                    requests={"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(job.gpus)},
+                    annotations={self.kinds.key: job.name, **job.annotations},
+                    labels={"job": job.name},
+                    scheduler_name="batch",
+                    spec={"priorityClassName": job.priority, "terminationGracePeriodSeconds": self.grace},
+                )
 
 
 @attrs.frozen(kw_only=True)
@@ -148,32 +226,24 @@ class Outcome:
     pending: int
 
 
-class TroubledCluster:
+class TroubledCluster(RivalJobs):
     """One cluster. `run` lets it live through its troubles, and then rest."""
 
     #: How long a pod takes to end, in seconds: one of these.
     stops: ClassVar[tuple[float, ...]] = (0.0, 2.0, 8.0)
     #: For how long writes are refused, in seconds: one of these.
     refusals: ClassVar[tuple[float, ...]] = (2.0, 10.0, 30.0, 90.0)
-    #: The grace period of pods; None for the default.
-    grace: ClassVar[int | None] = None
     #: More fields of pod groups, by preset.
     group_fields: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
     def __init__(self, preset: str, seed: int, clock: Clock | None = None) -> None:
         self.setup, self.rng = SETUPS[preset], random.Random(seed)
-        self.preset = self.setup.preset
         self.seed = seed
-        self.cluster = FakeCluster(seed=seed, clock=cast("VirtualClock | None", clock))
-        self.queue_kind, self.group_kind = self.setup.queue, self.setup.group
+        super().__init__(FakeCluster(seed=seed, clock=cast("VirtualClock | None", clock)), self.setup.preset)
         self.troubles: Counter[str] = Counter()
         self._faults: dict[str, Fault] = {}
         self._refusals: list[Refusal] = []
-        self._jobs: dict[str, _Job] = {}
-        self._made = 0
         self._lives = 0
-        for kind in (self.queue_kind, self.group_kind):
-            self.cluster.serve(kind)
         self.log = WriteLog(self.cluster.server)
         self.log.start()
         self.lifecycle = self.cluster.server.lifecycle(start_seconds=1.0, stop_seconds=self.rng.choice(self.stops))
@@ -185,22 +255,13 @@ class TroubledCluster:
     # The cluster
 
     def _fill(self) -> None:
-        for name, value in CLASSES.items():
-            manifest = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
-            self.cluster.add({**manifest, "value": value}, PriorityClass)
+        self.add_classes(CLASSES)
         for number in range(self.rng.randint(2, 4)):
-            self._add_node(f"n{number}")
+            self.add_node(f"n{number}")
         if self.preset == "kai":
-            self._add_queue("top", {"resources": dict.fromkeys(("gpu", "cpu", "memory"), _free())})
+            self.add_queue("top", {"resources": dict.fromkeys(("gpu", "cpu", "memory"), _free())})
         for name in QUEUES:
-            self._add_queue(name, self._queue_spec(name))
-
-    def _add_node(self, name: str) -> None:
-        self.cluster.add_node(name, allocatable={"cpu": "64", "memory": "64Gi", "nvidia.com/gpu": "4"})
-
-    def _add_queue(self, name: str, spec: dict[str, Any]) -> None:
-        manifest = {"apiVersion": self.queue_kind.type.api_version, "kind": "Queue", "metadata": {"name": name}}
-        self.cluster.add({**manifest, "spec": spec}, self.queue_kind.type)
+            self.add_queue(name, self._queue_spec(name))
 
     def _queue_spec(self, name: str) -> dict[str, Any]:
         """Return random quotas, limits and weights."""
@@ -222,38 +283,21 @@ class TroubledCluster:
     def add_job(self, queue: str = "") -> None:
         """Create a random gang, in a random queue unless one is given."""
         size, rng = self.rng.randint(1, 4), self.rng
-        name, gpus = f"job{len(self._jobs)}-{self._made}", rng.choice([1, 2, 4])
+        name, gpus = f"job{len(self.jobs)}-{self.made}", rng.choice([1, 2, 4])
         priority = rng.choice([*CLASSES, "middle"])
         minimum = rng.randint(1, size)
-        job = _Job(name, queue or rng.choice(QUEUES), size, gpus, priority)
-        spec = {"minMember": minimum, "queue": job.queue, "priorityClassName": priority}
-        spec |= self.group_fields.get(self.preset, {})
-        manifest = {"apiVersion": self.group_kind.type.api_version, "kind": "PodGroup"}
-        metadata = {"name": job.name, "namespace": "default"}
-        self.cluster.add({**manifest, "metadata": metadata, "spec": spec}, self.group_kind.type)
-        self._jobs[job.name] = job
+        job = Job(name, queue or rng.choice(QUEUES), size, gpus, priority)
+        self.add_gang(job, minMember=minimum, **self.group_fields.get(self.preset, {}))
         for refusal in self._refusals:
             self._cover(refusal)
-        self.recreate()
 
     def recreate(self) -> None:
-        """Delete pods of nodes that are gone, and create the pods that jobs lack, as their controllers do."""
+        """Delete pods of nodes that are gone, too."""
         nodes = {node.name for node in self.cluster.nodes()}
         for pod in self.cluster.pods():
             if pod.node_name and pod.node_name not in nodes:
-                self._delete(pod)
-        here = Counter(pod.labels["job"] for pod in self.cluster.pods() if not pod.is_terminating)
-        for job in self._jobs.values():
-            for _ in range(job.size - here[job.name]):
-                self._made += 1
-                self.cluster.add_pod(
-                    f"{job.name}-{self._made}",
-                    requests={"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(job.gpus)},
-                    annotations={self.setup.key: job.name},
-                    labels={"job": job.name},
-                    scheduler_name="batch",
-                    spec={"priorityClassName": job.priority, "terminationGracePeriodSeconds": self.grace},
-                )
+                self.delete_pod(pod)
+        super().recreate()
 
     # Troubles
 
@@ -302,56 +346,52 @@ class TroubledCluster:
     def _change_queue(self) -> str:
         name = self.rng.choice(QUEUES)
         if self._has_queue(name):
-            self.cluster.patch(self.queue_kind.type, name, {"spec": self._queue_spec(name)}, namespace="")
+            self.change_queue(name, self._queue_spec(name))
         return "quota changed"
 
     def _replace_queue(self) -> str:
         """Delete a queue; another turn creates it again."""
         name = self.rng.choice(QUEUES)
         if self._has_queue(name):
-            self.cluster.delete(self.queue_kind.type, name, namespace="")
+            self.cluster.delete(self.kinds.queue.type, name, namespace="")
             return "queue deleted"
-        self._add_queue(name, self._queue_spec(name))
+        self.add_queue(name, self._queue_spec(name))
         return "queue created again"
 
     def _has_queue(self, name: str) -> bool:
-        return any(each.name == name for each in self.cluster.objects(self.queue_kind.type))
+        return any(each.name == name for each in self.cluster.objects(self.kinds.queue.type))
 
     def _lose_node(self) -> str:
         """Delete a node with its pods, or create another one."""
         names = [node.name for node in self.cluster.nodes()]
         if len(names) < 3:
-            self._made += 1
-            self._add_node(f"n{self._made}-new")
+            self.made += 1
+            self.add_node(f"n{self.made}-new")
             return "node created"
         name = self.rng.choice(names)
         self.cluster.delete_node(name)
         for pod in self.cluster.pods():
             if pod.node_name == name:
-                self._delete(pod)
+                self.delete_pod(pod)
         return "node deleted"
 
     def _lose_pod(self) -> str:
         pods = self.cluster.pods()
         if pods:
-            self._delete(self.rng.choice(pods))
+            self.delete_pod(self.rng.choice(pods))
         return "pod deleted"
 
     def finish_job(self) -> str:
-        if not self._jobs:
+        if not self.jobs:
             return "no job"
-        job = self._jobs.pop(self.rng.choice([*self._jobs]))
-        for pod in self.cluster.pods():
-            if pod.labels["job"] == job.name:
-                self._delete(pod)
-        self.cluster.delete(self.group_kind.type, job.name)
+        self.end_job(self.jobs.pop(self.rng.choice([*self.jobs])))
         return "job deleted"
 
-    def _delete(self, pod: Pod) -> None:
+    def delete_pod(self, pod: Pod) -> None:
         """Delete a pod; a condition that a failed eviction left is taken off, or the log would show an eviction."""
         if not pod.is_terminating:
             self.cluster.patch(Pod, pod.name, {"status": {"conditions": []}}, status=True)
-        self.cluster.delete_pod(pod.name)
+        super().delete_pod(pod)
 
     def _drop_watches(self) -> str:
         how = self.rng.choice(["end", "cut", "within"])
@@ -375,7 +415,7 @@ class TroubledCluster:
 
     def _cover(self, refusal: Refusal) -> None:
         """Let a refusal be about the jobs that there are."""
-        jobs = [job.name for job in self._jobs.values() if job.queue == refusal.queue]
+        jobs = [job.name for job in self.jobs.values() if job.queue == refusal.queue]
         refusal.cover(jobs if refusal.queue else None)
 
     def end_refusals(self) -> None:
@@ -425,7 +465,7 @@ class TroubledCluster:
         """Create a queue, a change from outside: the next scheduler does not know all earlier evictions."""
         resources = {name: {"quota": 0, "limit": -1, "overQuotaWeight": 0} for name in ("gpu", "cpu", "memory")}
         self._lives += 1
-        self._add_queue(f"life-{self._lives}", {"resources": resources} if self.preset == "kai" else {})
+        self.add_queue(f"life-{self._lives}", {"resources": resources} if self.preset == "kai" else {})
 
     def _calm(self) -> None:
         """End all faults; create the queues that are missing."""
@@ -436,7 +476,7 @@ class TroubledCluster:
         self.cluster.server.faults.clear()
         for name in QUEUES:
             if not self._has_queue(name):
-                self._add_queue(name, self._queue_spec(name))
+                self.add_queue(name, self._queue_spec(name))
 
     async def _step(self, seconds: float) -> None:
         await self.cluster.clock.advance(seconds)

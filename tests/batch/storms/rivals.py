@@ -9,27 +9,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from pyscheduler.api import PriorityClass
 from pyscheduler.config.load import loads
-from pyscheduler.podgroup.wire import KAI_PODGROUPS, KUBE_BATCH_PODGROUPS, VOLCANO_PODGROUPS
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import FakeCluster
-from pyscheduler_batch.model.tasks import Job
+from pyscheduler_batch.model import tasks
 from pyscheduler_batch.sessions.assembly import sessions_of
 from pyscheduler_batch.sessions.commitments import Commitments
-from pyscheduler_kai.objects import KAI_QUEUES
-from pyscheduler_kube_batch.objects import KUBE_BATCH_QUEUES
 from pyscheduler_lab.audit import Options, Verdict, check
 from pyscheduler_lab.audit.evictions import record_of_pod
 from pyscheduler_lab.simulation.write_log import WriteLog
-from pyscheduler_volcano.objects import VOLCANO_QUEUES
-from tests.batch.chaos.troubled_cluster import CONFIG
+from tests.batch.chaos.troubled_cluster import CONFIG, KINDS, Job, RivalJobs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from pyscheduler.api import ResourceKind
     from pyscheduler_lab.audit import History
 
 __all__ = ["PRESETS", "RULES", "CountingGuards", "Outcome", "Rivals", "storm"]
@@ -47,12 +41,7 @@ _VOLCANO_TIERS: Final = (
     """, tiers: [{plugins: [{name: priority}, {name: gang, enablePreemptable: false}, {name: conformance}]},
       {plugins: [{name: drf, enablePreemptable: false}, {name: predicates}, {name: capacity}, {name: nodeorder}]}]""",
 )
-_KINDS: Final[dict[str, tuple[ResourceKind, ResourceKind, str]]] = {
-    "kai": (KAI_QUEUES, KAI_PODGROUPS, "pod-group-name"),
-    "volcano": (VOLCANO_QUEUES, VOLCANO_PODGROUPS, "scheduling.k8s.io/group-name"),
-    "kube-batch": (KUBE_BATCH_QUEUES[0], KUBE_BATCH_PODGROUPS[0], "scheduling.k8s.io/group-name"),
-}
-PRESETS: Final = tuple(_KINDS)
+PRESETS: Final = tuple(KINDS)
 #: Values of the priority classes. KAI evicts no job of 100 and more.
 _CLASSES: Final = {"low": 10, "middle": 60, "high": 90, "build": 100}
 _GPU: Final = "nvidia.com/gpu"
@@ -61,15 +50,6 @@ _REST: Final = 7200.0
 _FINE_REST: Final = 900.0
 RULES: Final = frozenset({3, 6, 7})
 """The rules of the audit that must hold: whom nobody evicts, no repetition and no cycle, and that evictions end."""
-
-
-@attrs.frozen
-class _Job:
-    name: str
-    size: int
-    gpus: int
-    priority: str
-    annotations: dict[str, str]
 
 
 @attrs.frozen(kw_only=True)
@@ -94,13 +74,17 @@ class CountingGuards(Commitments):
         self._is_off = is_off
 
     def protected(
-        self, claimant: Job, now: float, jobs: Mapping[str, Job], takers: Mapping[str, set[str]] | None = None
+        self,
+        claimant: tasks.Job,
+        now: float,
+        jobs: Mapping[str, tasks.Job],
+        takers: Mapping[str, set[str]] | None = None,
     ) -> Collection[str]:
         """Return the uids of the jobs that must not be evicted for this one."""
         found = super().protected(claimant, now, jobs, takers)
         here = jobs.keys() - {claimant.uid}
         # Nobody is safe from a job that never evicted any.
-        resting = set(super().protected(Job(uid="", key="", queue=""), now, jobs))
+        resting = set(super().protected(tasks.Job(uid="", key="", queue=""), now, jobs))
         if here and here <= set(found) and not here <= resting:
             self._counts["guard: a job whose promise lapsed, or that evicted all others, evicts nobody"] += 1
         else:
@@ -109,25 +93,18 @@ class CountingGuards(Commitments):
         return () if self._is_off else found
 
 
-class Rivals:
+class Rivals(RivalJobs):
     """Three queues, random gangs, and changes from outside."""
 
     def __init__(self, cluster: FakeCluster, preset: str, seed: int) -> None:
-        self.cluster, self.rng, self.preset = cluster, random.Random(f"{preset} {seed}"), preset
-        self.queue_kind, self.group_kind, self._key = _KINDS[preset]
+        super().__init__(cluster, preset)
+        self.rng = random.Random(f"{preset} {seed}")
         self.counts: Counter[str] = Counter()
-        self._jobs: dict[str, _Job] = {}
-        self._made = 0
-        for kind in (self.queue_kind, self.group_kind):
-            cluster.serve(kind)
-        for name, value in _CLASSES.items():
-            manifest = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
-            cluster.add({**manifest, "value": value}, PriorityClass)
+        self.add_classes(_CLASSES)
         for _ in range(self.rng.randint(2, 4)):
-            self._add_node()
+            self._make_node()
         for name in ("a", "b", "c"):
-            manifest = {"apiVersion": self.queue_kind.type.api_version, "kind": "Queue", "metadata": {"name": name}}
-            cluster.add({**manifest, "spec": self._queue_spec()}, self.queue_kind.type)
+            self.add_queue(name, self._queue_spec())
 
     @property
     def config(self) -> str:
@@ -135,9 +112,9 @@ class Rivals:
         tiers = self.rng.choice(_VOLCANO_TIERS) if self.preset == "volcano" else ""
         return CONFIG % (self.preset, _ACTIONS[self.preset], tiers)
 
-    def _add_node(self) -> None:
-        self._made += 1
-        self.cluster.add_node(f"n{self._made}", allocatable={"cpu": "64", "memory": "64Gi", _GPU: "4"})
+    def _make_node(self) -> None:
+        self.made += 1
+        self.add_node(f"n{self.made}")
 
     def _queue_spec(self) -> dict[str, Any]:
         """Return random quotas, limits, weights, flags and least run times."""
@@ -164,57 +141,32 @@ class Rivals:
         rng = self.rng
         size = rng.randint(1, 4)
         classes = [*_CLASSES][: 3 + (rng.random() < 0.4)]
-        name = f"job{len(self._jobs)}-{self._made}"
+        name = f"job{len(self.jobs)}-{self.made}"
         annotations = {}
         if self.preset == "volcano" and rng.random() < 0.2:
             annotations["volcano.sh/preemptable"] = rng.choice(["true", "false"])
-        job = _Job(name, size, rng.choice([1, 1, 2, 4]), rng.choice(classes), annotations)
-        spec: dict[str, Any] = {"minMember": rng.choice([size, rng.randint(1, size)]), "queue": rng.choice("abc")}
-        spec["priorityClassName"] = job.priority
+        gpus, priority = rng.choice([1, 1, 2, 4]), rng.choice(classes)
+        spec: dict[str, Any] = {"minMember": rng.choice([size, rng.randint(1, size)])}
+        queue = rng.choice("abc")
         if self.preset == "kai" and rng.random() < 0.2:
             spec["preemptibility"] = rng.choice(["preemptible", "non-preemptible"])
-        metadata = {"name": job.name, "namespace": "default", "annotations": annotations}
-        manifest = {"apiVersion": self.group_kind.type.api_version, "kind": "PodGroup", "metadata": metadata}
-        self.cluster.add({**manifest, "spec": spec}, self.group_kind.type)
-        self._jobs[job.name] = job
+        self.add_gang(Job(name, queue, size, gpus, priority, annotations), **spec)
         self.counts["job with a minimum of all" if spec["minMember"] == size else "elastic job"] += 1
-        self.recreate()
-
-    def recreate(self) -> None:
-        """Create the pods that jobs lack, as their controllers do."""
-        here = Counter(pod.labels["job"] for pod in self.cluster.pods() if not pod.is_terminating)
-        for job in self._jobs.values():
-            for _ in range(job.size - here[job.name]):
-                self._made += 1
-                self.cluster.add_pod(
-                    f"{job.name}-{self._made}",
-                    requests={"cpu": "1", "memory": "1Gi", _GPU: str(job.gpus)},
-                    annotations={self._key: job.name, **job.annotations},
-                    labels={"job": job.name},
-                    scheduler_name="batch",
-                    spec={"priorityClassName": job.priority},
-                )
 
     def change(self) -> None:
         """Change something from outside."""
         chance = self.rng.random()
-        if chance < 0.7 or not self._jobs:
+        if chance < 0.7 or not self.jobs:
             self.add_job()
         elif chance < 0.8:
             self.counts["change: quotas of a queue"] += 1
-            self.cluster.patch(self.queue_kind.type, self.rng.choice("abc"), {"spec": self._queue_spec()}, namespace="")
+            self.change_queue(self.rng.choice("abc"), self._queue_spec())
         elif chance < 0.85:
             self.counts["change: node added"] += 1
-            self._add_node()
+            self._make_node()
         else:
             self.counts["change: job ended"] += 1
-            self._end_job(self._jobs.pop(self.rng.choice([*self._jobs])))
-
-    def _end_job(self, job: _Job) -> None:
-        for pod in self.cluster.pods():
-            if pod.labels["job"] == job.name:
-                self.cluster.delete_pod(pod.name)
-        self.cluster.delete(self.group_kind.type, job.name)
+            self.end_job(self.jobs.pop(self.rng.choice([*self.jobs])))
 
     async def live(self, seconds: float, step: float) -> None:
         """Let time pass."""
