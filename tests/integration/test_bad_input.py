@@ -75,42 +75,6 @@ async def test_every_mistake_of_a_file_is_told_at_once(command: str, config: Cal
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        pytest.param(None, "no such file or directory", id="missing"),
-        pytest.param("folder", "is a directory", id="a folder"),
-        pytest.param(b"\xff\xfe\x00", "not UTF-8 text", id="binary"),
-        pytest.param(b"{{{", "line 1", id="not YAML"),
-        pytest.param(b"kind: Pod\napiVersion: v1\n", "kubescheduler.config.k8s.io/v1", id="of another kind"),
-        pytest.param(b"", "the file is empty", id="empty"),
-    ],
-)
-def test_a_configuration_that_is_none(
-    tmp_path: Path, mistakes_here: Callable[..., list[str]], text: bytes | str | None, expected: str
-) -> None:
-    """The line names the file."""
-    path = tmp_path / "config.yaml"
-    if isinstance(text, bytes):
-        path.write_bytes(text)
-    elif text:
-        path.mkdir()
-    told = mistakes_here("run", "--config", str(path))
-    assert told[0].startswith(f"{path}: ")
-    assert expected in " ".join(told)
-
-
-async def test_feature_gates_that_are_none() -> None:
-    """Every wrong gate is told, whether the cluster can be reached or not."""
-    told = await mistakes(
-        "run", "--master", NOBODY, "--feature-gates", "GangSchedulin=true,SchedulerQueueingHints=maybe"
-    )
-    assert told == [
-        "--feature-gates: invalid value of SchedulerQueueingHints=maybe, expected true or false",
-        "--feature-gates: unrecognized feature gate: GangSchedulin, did you mean GangScheduling?",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
         pytest.param(None, "cannot be read: No such file or directory", id="missing"),
         pytest.param("kind: Pod\n", "was rejected: ", id="no apiVersion"),
         pytest.param("{a: [", "was rejected: error converting YAML to JSON", id="not YAML"),
@@ -201,30 +165,6 @@ PLUGIN = (
     "class Mine(FilterPlugin):\n    def filter(self, state, pod, node):\n        return None\n"
 )
 ENABLED = "profiles:\n- schedulerName: x\n  plugins: {multiPoint: {enabled: [{name: %s}]}}\n"
-
-
-async def test_an_unknown_plugin(config: Callable[[str], str]) -> None:
-    """The line names file, profile and extension point, and the name that was probably meant."""
-    path = config(ENABLED % "NodeResorcesFit")
-    expected = (
-        f'{path}: plugin "NodeResorcesFit" does not exist, did you mean "NodeResourcesFit"?'
-        " @ $.profiles[0].plugins.multiPoint.enabled[0]"
-    )
-    assert await mistakes("run", "--master", NOBODY, "--health-port", "0", "--config", path) == [expected]
-    assert await mistakes("config", "--config", path) == [expected]
-    assert await mistakes("plugins", "--config", path) == [expected]
-
-
-async def test_a_plugin_whose_import_fails(tmp_path: Path, config: Callable[[str], str]) -> None:
-    """Only who enables it is concerned; the line names plugin, distribution and cause."""
-    env = install(tmp_path, "acme", hooks("Mine", "acme_plugin:Mine"), acme_plugin="import nowhere_to_be_found\n")
-    (told,) = await mistakes("config", "--config", config(ENABLED % "Mine"), env=env)
-    assert 'plugin "Mine" of acme 1.0 (acme_plugin:Mine) cannot be loaded: ModuleNotFoundError' in told
-    async with program("config", env=env) as fine:
-        assert await fine.ended() == 0
-    async with program("plugins", env=env) as shown:
-        assert await shown.ended() == 0
-    assert "cannot be used" in " ".join(shown.out)
 
 
 async def test_a_distribution_that_is_broken(tmp_path: Path, config: Callable[[str], str]) -> None:

@@ -11,7 +11,7 @@ scheduler-plugins 358     tests/integration/test_gang_reports.py
 scheduler-plugins 397     tests/integration/test_gang_reports.py
 scheduler-plugins 682     tests/integration/test_gang_reports.py
 scheduler-plugins 713     tests/integration/test_gang_reports.py
-scheduler-plugins 930     tests/integration/test_gang_reports.py tests/podgroup/test_directory.py
+scheduler-plugins 930     tests/integration/test_gang_reports.py
 Koordinator 872           tests/integration/test_gang_reports.py
 Koordinator 1544          tests/scheduler/test_gangs_on_the_core.py
 Koordinator 1919          plugins/coscheduling/tests/test_reports.py tests/scheduler/test_gangs_on_the_core.py

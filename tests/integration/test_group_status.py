@@ -114,3 +114,6 @@ async def test_statuses_are_kept_by_the_leader_and_made_up_for_by_the_next(
             standby.send(signal.SIGTERM)
             assert await standby.ended() == 0
             assert not [line for line in standby.err if "Status of pod group" in line]
+    told = sorted(await served_cluster.api.events("LeaderElection"), key=lambda event: event["eventTime"])
+    story = [event["note"].partition(" ")[2] for event in told]
+    assert story == ["became leader", "became leader", "stopped leading"]

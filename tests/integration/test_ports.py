@@ -6,18 +6,16 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import ssl
 import urllib.error
 import urllib.request
 from pathlib import Path
 
-import pytest
 import yaml
 
 from tests.integration.conftest import Served
 from tests.integration.programs import Api, free_port, nodes, pods, program, served
-from tests.integration.test_bad_input import NOBODY, mistakes
+from tests.integration.test_bad_input import mistakes
 from tests.processes import PATIENCE_SECONDS
 
 _TOKENS = 'prometheus-token,prometheus,1,"monitoring"\n'
@@ -101,24 +99,6 @@ async def test_the_https_port_on_a_cluster_with_roles(tmp_path: Path) -> None:
         assert api.url
 
 
-async def test_a_default_port_that_is_taken(served_cluster: Served) -> None:
-    """Beside a kube-scheduler, or a replica, on the same host: one line, and it schedules."""
-    served_cluster.cluster.add(*nodes(1), *pods(1))
-    with socket.socket() as taken:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            taken.bind(("127.0.0.1", 10259))
-            taken.listen()
-        except OSError:
-            pass  # somebody has it already: as well
-        async with program("run", "--master", served_cluster.url, "--bind-address", "127.0.0.1") as scheduler:
-            await served_cluster.api.until_bound(1)
-            line = "Port is in use, running without it address=127.0.0.1:10259 flag=--secure-port"
-            assert scheduler.count(line) == 1
-            scheduler.send(signal.SIGTERM)
-            assert await scheduler.ended() == 0
-
-
 def listening_sockets(pid: int) -> set[str]:
     """Return the TCP sockets that a process listens on."""
     tables = [Path(f"/proc/net/{table}").read_text().splitlines()[1:] for table in ("tcp", "tcp6")]
@@ -145,53 +125,6 @@ async def test_plain_http_is_served_only_where_it_is_asked_for(served_cluster: S
         assert len(await asyncio.to_thread(listening_sockets, local.process.pid)) == 1
 
 
-@pytest.mark.parametrize("flag", ["--secure-port", "--health-port"])
-async def test_named_ports_that_are_taken(flag: str) -> None:
-    """Whoever names a port means it: exit code 1, and how to name another."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        other = {"--secure-port": "--health-port", "--health-port": "--secure-port"}[flag]
-        (told,) = await mistakes(
-            "run", "--master", NOBODY, "--bind-address=127.0.0.1", f"{flag}={port}", f"{other}=0", "-v=0"
-        )
-    reason = f"cannot listen on 127.0.0.1:{port}: {os.strerror(98)}; set {flag} to another port"
-    assert told.startswith(f"{flag} {port}: {reason}")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        pytest.param(
-            ("--tls-cert-file=/nowhere.crt", "--tls-private-key-file=/nowhere.key"),
-            "--tls-cert-file: /nowhere.crt: no such file or directory",
-            id="certificate",
-        ),
-        pytest.param(
-            ("--client-ca-file=/nowhere.crt",), "--client-ca-file: /nowhere.crt: no such file", id="authority"
-        ),
-        pytest.param(
-            ("--authentication-kubeconfig=/nowhere",), "--authentication-kubeconfig: kubeconfig /nowhere", id="tokens"
-        ),
-        pytest.param(
-            ("--authorization-kubeconfig=/nowhere",), "--authorization-kubeconfig: kubeconfig /nowhere", id="access"
-        ),
-        pytest.param(
-            ("--allow-metric-labels-manifest=/nowhere",),
-            "--allow-metric-labels-manifest: /nowhere: no such",
-            id="labels",
-        ),
-        pytest.param(("--secure-port=https",), 'invalid argument "https" for "--secure-port" flag', id="a value"),
-        pytest.param(("--tls-min-version=1",), '--tls-min-version: unknown tls version "1"', id="version"),
-        pytest.param(("--write-config-to=/nowhere/file",), "--write-config-to: /nowhere/file: no such", id="write"),
-    ],
-)
-async def test_what_is_wrong_with_a_flag(arguments: tuple[str, ...], expected: str) -> None:
-    """One line with the flag's name, exit code 1."""
-    base = () if any("secure-port" in each for each in arguments) else (f"--secure-port={free_port()}",)
-    (told,) = await mistakes("run", "--master", NOBODY, "--health-port=0", *base, *arguments, "-v=0")
-    assert told.startswith(expected)
-
-
 async def test_the_effective_configuration_can_be_written(tmp_path: Path) -> None:
     """With the flags in it, without a cluster, and as a file that `--config` takes again; then it ends."""
     file = tmp_path / "effective.yaml"
@@ -207,6 +140,8 @@ async def test_the_effective_configuration_can_be_written(tmp_path: Path) -> Non
     async with program("run", "--config", str(file), "--write-config-to", str(again)) as written:
         assert await written.ended() == 0
     assert again.read_text() == file.read_text()
+    (told,) = await mistakes("run", "--write-config-to=/nowhere/file")
+    assert told.startswith("--write-config-to: /nowhere/file: no such")
 
 
 async def test_versions() -> None:
