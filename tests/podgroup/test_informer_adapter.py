@@ -11,7 +11,7 @@ from hypothesis import seed, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from pyscheduler.api import EndedPod, Pod, decode, encode
-from pyscheduler.podgroup import GroupDirectory, GroupId, MemberPlace, informer_adapter
+from pyscheduler.podgroup import GroupDirectory, GroupId, MemberPlace
 from pyscheduler.podgroup.informer_adapter import PodWatchMerger
 from pyscheduler.testing import make_pod
 from tests.podgroup.builders import SIGS, make_group
@@ -188,12 +188,13 @@ def test_living_pod_in_the_watch_of_ended_pods_is_ignored() -> None:
     assert directory.place_of(pod.uid) is MemberPlace.PENDING
 
 
-def test_memory_of_deleted_pods_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only a bounded number of deleted pods is remembered."""
-    monkeypatch.setattr(informer_adapter, "_REMEMBERED", 5)
+@pytest.mark.slow
+def test_memory_of_deleted_pods_is_bounded() -> None:
+    """Only the last 10,000 deleted pods are remembered."""
     merger = PodWatchMerger(GroupDirectory())
-    for number in range(20):
-        pod = as_ended(make_pod(f"p{number}", uid=f"uid-{number}", status={"phase": "Failed"}))
-        merger.ended(pod)
-        merger.ended_deleted(pod)
-    assert list(merger._gone) == [f"uid-{number}" for number in range(15, 20)]
+    pod = as_ended(make_pod("p", status={"phase": "Failed"}))
+    for number in range(10_005):
+        gone = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=f"uid-{number}"))
+        merger.ended(gone)
+        merger.ended_deleted(gone)
+    assert list(merger._gone) == [f"uid-{number}" for number in range(5, 10_005)]
