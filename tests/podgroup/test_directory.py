@@ -8,7 +8,7 @@ import pytest
 from pyscheduler.api import Pod, PodStatus
 from pyscheduler.podgroup import ChangeKind, GroupChange, GroupDirectory, GroupId, GroupState, MemberPlace
 from pyscheduler.testing import make_pod
-from tests.podgroup.builders import GANG, SIGS, created, make_group, member
+from tests.podgroup.builders import GANG, SIGS, make_group, member
 
 G = GroupId("default", "g", "sigs")
 
@@ -67,109 +67,6 @@ def test_pods_may_come_before_their_object(directory: GroupDirectory, told: list
     ]
 
 
-def test_a_member_goes_from_place_to_place(directory: GroupDirectory) -> None:
-    """A member is in one place at a time, and an update does not end that it holds a node."""
-    pod = member("p", "g")
-    directory.pod_added(pod)
-    state = known(directory)
-    places = [directory.place_of(pod.uid)]
-    directory.hold(pod.uid)
-    directory.pod_updated(pod, pod)
-    places.append(directory.place_of(pod.uid))
-    bound = pod.with_node_name("n1")
-    directory.pod_updated(pod, bound)
-    places.append(directory.place_of(pod.uid))
-    running = msgspec.structs.replace(bound, status=msgspec.structs.replace(bound.status, phase="Running"))
-    directory.pod_updated(bound, running)
-    assert state.running == {pod.uid}
-    ended = msgspec.structs.replace(bound, status=msgspec.structs.replace(bound.status, phase="Succeeded"))
-    directory.pod_updated(running, ended)
-    places.append(directory.place_of(pod.uid))
-    assert places == [MemberPlace.PENDING, MemberPlace.WAITING, MemberPlace.BOUND, MemberPlace.SUCCEEDED]
-    assert (state.child_count, len(state.succeeded), state.running) == (0, 1, set())
-    assert state.satisfied
-    directory.check_invariants()
-
-
-def test_holding_and_releasing_concern_their_places_only(directory: GroupDirectory, told: list[str]) -> None:
-    """Only pending members can hold, and only waiting ones release; other pods are ignored."""
-    directory.pod_added(member("p", "g", node_name="n1"))
-    told.clear()
-    directory.hold("pod-default-p")
-    directory.release("pod-default-p")
-    directory.hold("nobody")
-    assert directory.place_of("pod-default-p") is MemberPlace.BOUND
-    assert told == []
-
-
-def test_a_recreated_pod_is_another_member(directory: GroupDirectory) -> None:
-    """Members are counted by uid, also if the watch reports the new pod as an update of the old one."""
-    old = member("p", "g", uid="1", node_name="n1")
-    new = member("p", "g", uid="2")
-    directory.pod_added(old)
-    directory.pod_updated(old, new)
-    state = known(directory)
-    assert (list(state.pending), list(state.bound)) == (["2"], [])
-
-
-def test_scheduler_plugins_930_a_deleted_member_does_not_count(directory: GroupDirectory) -> None:
-    """Deleted and failed members do not count any more at once."""
-    directory.object_added(make_group("g", minMember=2))
-    pods = [member(name, "g", node_name="n1") for name in ("a", "b")]
-    for pod in pods:
-        directory.pod_added(pod)
-    directory.pod_deleted(pods[0])
-    failed = msgspec.structs.replace(pods[1], status=msgspec.structs.replace(pods[1].status, phase="Failed"))
-    directory.pod_updated(pods[1], failed)
-    state = known(directory)
-    assert (state.assigned_count, state.child_count) == (0, 0)
-
-
-def test_pods_that_have_ended_neither_make_nor_keep_a_group(directory: GroupDirectory, told: list[str]) -> None:
-    """Ended pods are counted when the group becomes known again."""
-    done = member("done", "g", node_name="n1", status={"phase": "Succeeded"})
-    directory.pod_added(done)
-    assert directory.get(G) is None
-    assert directory.of(done) is None
-    running = member("a", "g", node_name="n1")
-    directory.pod_added(running)
-    assert list(known(directory).succeeded) == [done.uid]
-    told.clear()
-    failed = msgspec.structs.replace(running, status=msgspec.structs.replace(running.status, phase="Failed"))
-    directory.pod_updated(running, failed)
-    assert [line.split()[0] for line in told] == ["left", "forgotten"]
-    told.clear()
-    directory.object_added(make_group("g", minMember=1))
-    assert (len(known(directory).succeeded), len(known(directory).failed)) == (1, 1)
-    directory.pod_deleted(failed)
-    directory.pod_added(member("more", "g", node_name="n1", status={"phase": "Failed"}))
-    assert (len(known(directory).succeeded), len(known(directory).failed)) == (1, 1)
-    assert [line.split()[0] for line in told] == ["declared", "moved", "moved"]
-    directory.object_deleted(make_group("g", minMember=1))
-    directory.pod_deleted(done)
-    directory.pod_deleted(member("more", "g"))
-    directory.check_invariants()
-
-
-def test_a_waiting_member_that_is_relabelled_counts_as_pending(directory: GroupDirectory) -> None:
-    """The node that it holds was for the old group."""
-    pod = member("p", "g")
-    directory.pod_added(pod)
-    directory.hold(pod.uid)
-    directory.pod_updated(pod, member("p", "h"))
-    assert directory.get(G) is None
-    assert list(known(directory, G._replace(name="h")).pending) == [pod.uid]
-
-
-def test_a_pod_that_names_no_group_any_more_leaves(directory: GroupDirectory) -> None:
-    """A pod leaves its group when the label is removed."""
-    pod = member("p", "g")
-    directory.pod_added(pod)
-    directory.pod_updated(pod, member("p"))
-    assert len(directory) == 0
-    assert directory.of(member("p")) is None
-
-
 def test_an_announced_pod_is_a_member_until_events_show_its_group(directory: GroupDirectory) -> None:
     """Updates that do not show the group yet change nothing; the one that does ends the announcement."""
     plain = make_pod("p", uid="u")
@@ -224,52 +121,6 @@ def test_groups_of_one_name(directory: GroupDirectory) -> None:
     ]
 
 
-def test_gated_members_are_counted_separately(directory: GroupDirectory, told: list[str]) -> None:
-    """A gated pod is a member; the removal of its gates is a change."""
-    gated = member("p", "g", scheduling_gates=("hold",))
-    directory.pod_added(gated)
-    assert known(directory).gated == {gated.uid}
-    directory.pod_updated(gated, member("p", "g"))
-    assert known(directory).gated == set()
-    assert told[-1] == "moved default/g p"
-
-
-def test_members_of_several_profiles(directory: GroupDirectory) -> None:
-    """Members of all schedulers are known, with their number for each profile."""
-    for name, scheduler in (("a", "one"), ("b", "one"), ("c", "two")):
-        directory.pod_added(member(name, "g", scheduler_name=scheduler))
-    assert known(directory).profiles == {"one": 2, "two": 1}
-    directory.pod_deleted(member("c", "g"))
-    assert known(directory).profiles == {"one": 2}
-
-
-def test_the_oldest_member_decides(directory: GroupDirectory) -> None:
-    """The oldest member counts, then the smaller name; when it is deleted, the next one."""
-    gang = GroupId("default", "g", "koordinator")
-    late = created(gang_member("a", "g", min_available="2"), "2026-01-01T00:00:09Z")
-    early = gang_member("z", "g", min_available="4")
-    earliest = gang_member("b", "g", min_available="three")
-    for pod in (late, early, earliest):
-        directory.pod_added(pod)
-    group = known(directory, gang).group
-    assert group.min == 4
-    assert group.disagreements == ("members disagree on min: 4 counts, not 2",)
-    directory.pod_deleted(early)
-    assert known(directory, gang).group.min == 2
-
-
-def test_the_time_of_a_gang_without_an_object(directory: GroupDirectory) -> None:
-    """The time is that of the earliest member ever seen."""
-    gang = GroupId("default", "g", "koordinator")
-    late = created(gang_member("a", "g", min_available="1"), "2026-01-01T00:00:09Z")
-    early = gang_member("b", "g", min_available="1")
-    directory.pod_added(late)
-    directory.pod_added(early)
-    moment = known(directory, gang).group.created
-    directory.pod_deleted(early)
-    assert known(directory, gang).group.created == moment == 1767225600.0
-
-
 def test_gangs_that_list_each_other_are_satisfied_together(directory: GroupDirectory) -> None:
     """They share one `GangGroup`, which any of them satisfies, until the last is gone."""
     both = '["default/a", "other/b"]'
@@ -299,40 +150,6 @@ def test_a_one_sided_list_is_two_gang_groups(directory: GroupDirectory) -> None:
     assert (a.satisfied, b.satisfied) == (False, True)
     assert [known for _, known in directory.partners(a)] == [a, b]
     assert [known for _, known in directory.partners(b)] == [b]
-
-
-def test_changing_the_gang_group_keeps_it_satisfied(directory: GroupDirectory) -> None:
-    """A satisfied gang satisfies the gang group that it moves to."""
-    gang = GroupId("default", "a", "koordinator")
-    alone = make_group("a", dialect="koordinator", minMember=1)
-    directory.object_added(alone)
-    directory.satisfy(gang)
-    listing = make_group(
-        "a", dialect="koordinator", minMember=1, annotations={f"{GANG}groups": '["default/a","default/b"]'}
-    )
-    directory.object_added(listing)
-    state = known(directory, gang)
-    assert state.group.gang_group == ("default/a", "default/b")
-    assert state.satisfied
-
-
-def test_object_decides_the_dialect(directory: GroupDirectory) -> None:
-    """If two dialects share a key, the object decides; with two objects, the first row."""
-    pod = make_pod("p", annotations={"scheduling.k8s.io/group-name": "g"})
-    directory.pod_added(pod)
-    state = directory.of(pod)
-    assert state is not None
-    volcano = make_group("g", dialect="volcano", minMember=4)
-    batch = make_group("g", dialect="kube-batch", kind=1, minMember=2)
-    seen = [(state.group.dialect, state.group.min)]
-    for change, item in (
-        (directory.object_added, volcano),
-        (directory.object_added, batch),
-        (directory.object_deleted, batch),
-    ):
-        change(item)
-        seen.append((state.group.dialect, state.group.min))
-    assert seen == [("kube-batch", 0), ("volcano", 4), ("kube-batch", 2), ("volcano", 4)]
 
 
 def test_a_listener_may_change_the_directory(directory: GroupDirectory, told: list[str]) -> None:
@@ -390,28 +207,3 @@ def test_facts_are_counted_from_the_members(directory: GroupDirectory) -> None:
     facts = known(directory).facts()
     assert (facts.min, facts.members, facts.bound, facts.waiting) == (2, 4, 1, 1)
     assert (facts.running, facts.succeeded, facts.failed, facts.placed) == (1, 1, 1, 3)
-
-
-def test_the_dialect_of_a_group_without_an_object_is_that_of_its_pods(directory: GroupDirectory) -> None:
-    """It is the first row by which a member names it, also after members leave or change their key."""
-    gang = GroupId("default", "g", "koordinator")
-    by_annotation = gang_member("a", "g", min_available="2")
-    by_label = make_pod(
-        "b", labels={"pod-group.scheduling.sigs.k8s.io": "g"}, annotations={f"{GANG}min-available": "2"}
-    )
-    directory.pod_added(by_annotation)
-    dialects = [known(directory, gang).group.dialect]
-    directory.pod_added(by_label)
-    dialects.append(known(directory, gang).group.dialect)
-    directory.pod_deleted(by_label)
-    dialects.append(known(directory, gang).group.dialect)
-    relabelled = msgspec.structs.replace(
-        by_annotation,
-        metadata=msgspec.structs.replace(
-            by_annotation.metadata, labels=by_label.labels, annotations=by_label.annotations
-        ),
-    )
-    directory.pod_updated(by_annotation, relabelled)
-    dialects.append(known(directory, gang).group.dialect)
-    assert dialects == ["annotation", "koordinator", "annotation", "koordinator"]
-    directory.check_invariants()

@@ -15,32 +15,6 @@ def clock() -> VirtualClock:
     return VirtualClock(start=0.0)
 
 
-async def test_entry_expires_at_its_time(clock: VirtualClock) -> None:
-    """An entry exists until its end, and then the callback is called."""
-    ended: list[tuple[str, int]] = []
-    window = ExpiringMap[str, int](clock, 3.0, on_expiry=lambda key, value: ended.append((key, value)))
-    assert window.add("a", 1)
-    await clock.advance(2.999)
-    assert ("a" in window, len(window), list(window)) == (True, 1, ["a"])
-    assert ended == []
-    await clock.advance(0.001)
-    assert ("a" in window, len(window), list(window)) == (False, 0, [])
-    assert ended == [("a", 1)]
-
-
-async def test_adding_again_neither_prolongs_nor_replaces(clock: VirtualClock) -> None:
-    """Adding an existing entry changes nothing; after its end it can be added again."""
-    ended: list[tuple[str, float]] = []
-    window = ExpiringMap[str, str](clock, 3.0, on_expiry=lambda _, value: ended.append((value, clock.now())))
-    assert window.add("a", "first")
-    await clock.advance(2.0)
-    assert not window.add("a", "second")
-    await clock.advance(1.0)
-    assert window.add("a", "third")
-    await clock.advance(10.0)
-    assert ended == [("first", 3.0), ("third", 6.0)]
-
-
 async def test_removed_entry_does_not_call_back(clock: VirtualClock) -> None:
     """The callback is not called for removed entries."""
     ended: list[str] = []
