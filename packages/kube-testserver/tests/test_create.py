@@ -10,20 +10,6 @@ import pytest
 PODS = "/api/v1/namespaces/default/pods"
 
 
-async def test_system_fields_are_the_servers(api: Any, pod: Any, clock: Any) -> None:
-    """Uid, version, generation and time are given by the server, whatever the client sent."""
-    manifest = pod("p")
-    manifest["metadata"] |= {"uid": "mine", "generation": 9, "creationTimestamp": "2001-01-01T00:00:00Z"}
-    manifest["metadata"] |= {"deletionTimestamp": "2001-01-01T00:00:00Z", "managedFields": [{}]}
-    created = await api.ok("POST", PODS, manifest)
-    metadata = created["metadata"]
-    assert metadata["uid"] != "mine"
-    assert (metadata["generation"], metadata["namespace"]) == (1, "default")
-    assert metadata["creationTimestamp"] == "2027-01-15T08:00:00Z"
-    assert not {"deletionTimestamp", "managedFields"} & metadata.keys()
-    assert await api.ok("GET", f"{PODS}/p") == created
-
-
 async def test_generated_names_are_unique(api: Any, pod: Any) -> None:
     """A generateName gets an ending, and is cut so that the name stays within 63 characters."""
     names = {(await api.ok("POST", PODS, pod("", generateName="job-")))["metadata"]["name"] for _ in range(50)}
@@ -135,22 +121,6 @@ async def test_nulls_count_as_absent(api: Any, pod: Any) -> None:
     assert "labels" not in created["metadata"]
 
 
-async def test_a_namespace_has_to_exist(api: Any, pod: Any) -> None:
-    """Nothing is created in a namespace that is not there."""
-    assert await api.refused("POST", "/api/v1/namespaces/nowhere/pods", pod("p")) == (
-        404,
-        "NotFound",
-        'namespaces "nowhere" not found',
-    )
-
-
-async def test_namespace_names_are_labels(api: Any) -> None:
-    """A namespace may have no dots in its name."""
-    for name in ("a.b", "x" * 64):
-        status, reason, _ = await api.refused("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-        assert (status, reason) == (422, "Invalid")
-
-
 async def test_malformed_nodes_are_refused(api: Any) -> None:
     """A node with an unreadable amount is not taken."""
     node = {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "four"}}}
@@ -169,10 +139,3 @@ async def test_bodies_may_be_yaml(api: Any) -> None:
         status, reason, message = await api.refused("POST", path, bad, content_type="application/yaml")
         assert (status, reason) == (400, "BadRequest")
         assert "\n" not in message
-
-
-async def test_bodies_of_other_types_are_not_taken(api: Any) -> None:
-    """What is neither JSON nor YAML nor protobuf is refused as such."""
-    status, reason, message = await api.refused("POST", "/api/v1/namespaces", b"\xa0", content_type="application/cbor")
-    assert (status, reason) == (415, "UnsupportedMediaType")
-    assert message.startswith("the body of the request was in an unknown format")

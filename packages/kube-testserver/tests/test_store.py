@@ -26,20 +26,6 @@ def things(store: Store) -> Collection:
     return store.collection("things", lambda obj: {"color": obj.get("color", "")})
 
 
-def names(collection: Collection, **options: Any) -> list[str]:
-    """Return the names on a page."""
-    return [record.name for record in collection.page(**options).records]
-
-
-def test_every_write_takes_the_next_version_of_one_counter(store: Store, things: Collection) -> None:
-    """Versions count writes across collections, and the object carries its own."""
-    first = things.insert("ns/a", thing("a"))
-    second = store.collection("others").insert("ns/b", thing("b"))
-    third = things.replace(first, thing("a", color="red"))
-    assert [first.version, second.version, third.version, store.version] == [2, 3, 4, 4]
-    assert third.decode()["metadata"]["resourceVersion"] == "4"
-
-
 def test_stored_objects_cannot_be_changed_from_outside(things: Collection) -> None:
     """Neither the object given nor the object read is the one that is stored."""
     given = thing("a", labels={"x": "1"})
@@ -77,23 +63,6 @@ def test_a_stale_write_is_refused_and_names_the_present(things: Collection) -> N
     assert refusal.value.current is None
 
 
-def test_lists_are_in_key_order_whatever_the_order_of_writes(things: Collection) -> None:
-    """Keys sort as etcd sorts them: by bytes, the slash after the namespace included."""
-    for namespace, name in (("b", "x"), ("a", "z"), ("a-b", "x"), ("a", "a")):
-        things.insert(f"{namespace}/{name}", thing(name, namespace))
-    assert [record.key for record in things.page().records] == ["a-b/x", "a/a", "a/z", "b/x"]
-    assert [record.key for record in things.page(prefix="a/").records] == ["a/a", "a/z"]
-
-
-def test_pages_continue_where_the_last_one_ended(things: Collection) -> None:
-    """A limit cuts a list, and says how many keys are behind the cut."""
-    for name in "abcde":
-        things.insert(f"ns/{name}", thing(name))
-    page = things.page(limit=2)
-    assert ([record.name for record in page.records], page.remaining) == (["a", "b"], 3)
-    assert names(things, start=page.records[-1].key + "\0", limit=9) == ["c", "d", "e"]
-
-
 def test_a_limit_counts_only_what_matches(things: Collection) -> None:
     """Filtered objects take no place in a page."""
     for name in "abcdef":
@@ -101,20 +70,6 @@ def test_a_limit_counts_only_what_matches(things: Collection) -> None:
     page = things.page(limit=2, matches=lambda record: record.fields["color"] == "red")
     assert [record.name for record in page.records] == ["b", "d"]
     assert page.remaining == 1
-
-
-def test_a_page_of_the_past_shows_that_past(things: Collection) -> None:
-    """Later changes, new objects and deletions are undone for a list at an older version."""
-    first = things.insert("ns/a", thing("a", color="red"))
-    gone = things.insert("ns/b", thing("b"))
-    then = gone.version
-    things.replace(first, thing("a", color="blue"))
-    things.remove(gone)
-    things.insert("ns/c", thing("c"))
-    past = things.page(version=then)
-    assert [(record.name, record.fields["color"]) for record in past.records] == [("a", "red"), ("b", "")]
-    assert past.version == then
-    assert names(things) == ["a", "c"]
 
 
 def test_the_log_forgets_in_slices_and_says_how_far_it_reaches(store: Store, things: Collection) -> None:

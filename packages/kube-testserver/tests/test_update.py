@@ -27,23 +27,6 @@ async def stored(api: Any, pod: Any) -> dict[str, Any]:
     return await api.ok("POST", PODS, pod("p", labels={"app": "t"}, tolerations=tolerations))
 
 
-async def test_a_put_counts_a_version(api: Any, node: Any) -> None:
-    """A PUT of a changed object stores it under a new version and keeps what is the server's."""
-    changed = {**node, "spec": {"unschedulable": True}}
-    put = await api.ok("PUT", f"{NODES}/n", changed)
-    assert put["spec"] == {"unschedulable": True}
-    assert int(put["metadata"]["resourceVersion"]) > int(node["metadata"]["resourceVersion"])
-    assert put["metadata"]["uid"] == node["metadata"]["uid"]
-
-
-async def test_a_put_that_changes_nothing_is_not_a_write(api: Any, node: Any, cluster: Any) -> None:
-    """An equal object is answered with the stored one; nobody hears of it."""
-    watcher = await api.watch(NODES, resourceVersion=str(cluster.store.version))
-    assert await api.ok("PUT", f"{NODES}/n", node) == node
-    assert await api.ok("PATCH", f"{NODES}/n", {"spec": {}}, content_type=MERGE) == node
-    assert await watcher.seen() == []
-
-
 async def test_stale_versions_and_other_uids_conflict(api: Any, node: Any) -> None:
     """A PUT or patch based on an older version, or on another object of that name, is refused."""
     await api.ok("PUT", f"{NODES}/n", {**node, "spec": {"unschedulable": True}})
@@ -104,29 +87,6 @@ async def test_a_put_under_another_name_is_refused(api: Any, node: Any) -> None:
     assert (await api("PUT", f"{NODES}/n", {"spec": {"unschedulable": True}}))[0] == 200
 
 
-async def test_the_main_resource_leaves_the_status_alone(api: Any, node: Any) -> None:
-    """A PUT of a node does not touch its status, a PUT of its status nothing else but labels and annotations."""
-    put = await api.ok("PUT", f"{NODES}/n", {**node, "spec": {"unschedulable": True}, "status": {}})
-    assert put["status"] == node["status"]
-    body = {"metadata": {"name": "n", "labels": {"a": "b"}}, "spec": {}, "status": {"capacity": {"cpu": "8"}}}
-    put = await api.ok("PUT", f"{NODES}/n/status", body)
-    assert put["status"]["capacity"] == {"cpu": "8"}
-    assert put["spec"] == {"unschedulable": True}
-    assert put["metadata"]["labels"] == {"a": "b"}
-
-
-async def test_generation_counts_changes_of_the_spec(api: Any, stored: Any) -> None:
-    """Labels and status leave a pod's generation, a changed spec does not; nodes have none."""
-    path = f"{PODS}/p"
-    patched = await api.ok("PATCH", path, {"metadata": {"labels": {"x": "y"}}}, content_type=MERGE)
-    assert patched["metadata"]["generation"] == 1
-    patched = await api.ok("PATCH", f"{path}/status", {"status": {"reason": "x"}}, content_type=MERGE)
-    assert patched["metadata"]["generation"] == 1
-    image = {"spec": {"containers": [{"name": "c", "image": "other"}]}}
-    patched = await api.ok("PATCH", path, image, content_type=STRATEGIC)
-    assert patched["metadata"]["generation"] == 2
-
-
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
@@ -148,27 +108,6 @@ async def test_most_of_a_pods_spec_may_not_change(api: Any, stored: Any, spec: A
     assert words in message
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        pytest.param({"activeDeadlineSeconds": 5}, id="deadline"),
-        pytest.param({"containers": [{"name": "c", "image": "other"}]}, id="image"),
-    ],
-)
-async def test_some_of_a_pods_spec_may_change(api: Any, stored: Any, spec: Any) -> None:
-    """Image and deadline may change."""
-    assert (await api("PATCH", f"{PODS}/p", {"spec": spec}, content_type=STRATEGIC))[0] == 200
-
-
-async def test_gated_pods_may_be_narrowed(api: Any, pod: Any) -> None:
-    """While a gate holds a pod, its node selector may change; gates may go."""
-    await api.ok("POST", PODS, pod("g", schedulingGates=[{"name": "a"}, {"name": "b"}]))
-    patch = {"spec": {"nodeSelector": {"a": "b"}, "schedulingGates": [{"name": "a", "$patch": "delete"}]}}
-    patched = await api.ok("PATCH", f"{PODS}/g", patch, content_type=STRATEGIC)
-    assert patched["spec"]["schedulingGates"] == [{"name": "b"}]
-    assert patched["spec"]["nodeSelector"] == {"a": "b"}
-
-
 async def test_resize_changes_resources_and_nothing_else(api: Any, stored: Any) -> None:
     """The resize subresource lets resources change in place."""
     container = {"name": "c", "image": "other", "resources": {"requests": {"cpu": "1"}}}
@@ -178,23 +117,6 @@ async def test_resize_changes_resources_and_nothing_else(api: Any, stored: Any) 
     assert (resized["resources"], resized["image"]) == ({"requests": {"cpu": "1"}}, "busybox")
     assert patched["spec"]["priority"] == 0
     assert patched["metadata"]["generation"] == 2
-
-
-async def test_status_patches_merge_conditions(api: Any, stored: Any) -> None:
-    """What a scheduler writes for an unschedulable pod: its condition, and a nomination."""
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
-    patch = {"status": {"conditions": [condition], "nominatedNodeName": "n"}}
-    patched = await api.ok("PATCH", f"{PODS}/p/status", patch, content_type=STRATEGIC)
-    times = {"lastProbeTime": None, "lastTransitionTime": None}
-    assert patched["status"] == {
-        "phase": "Pending",
-        "qosClass": "BestEffort",
-        "conditions": [{**condition, **times}],
-        "nominatedNodeName": "n",
-    }
-    cleared = {"status": {"nominatedNodeName": None}}
-    patched = await api.ok("PATCH", f"{PODS}/p/status", cleared, content_type=STRATEGIC)
-    assert "nominatedNodeName" not in patched["status"]
 
 
 @pytest.mark.parametrize(
@@ -238,15 +160,6 @@ async def test_a_dry_run_of_a_patch_changes_nothing(api: Any, stored: Any) -> No
     patched = await api.ok("PATCH", f"{PODS}/p", patch, content_type=MERGE, dryRun="All")
     assert patched["metadata"]["labels"] == {"app": "t", "new": "1"}
     assert await api.ok("GET", f"{PODS}/p") == stored
-
-
-async def test_a_manifest_can_replace_the_pod_it_made(api: Any, pod: Any) -> None:
-    """What admission gave a pod, a PUT that leaves it out does not take away."""
-    manifest = pod("m", labels={"a": "b"})
-    created = await api.ok("POST", PODS, manifest)
-    manifest["metadata"]["labels"] = {"a": "c"}
-    replaced = await api.ok("PUT", f"{PODS}/m", manifest)
-    assert (replaced["spec"], replaced["metadata"]["labels"]) == (created["spec"], {"a": "c"})
 
 
 async def test_dry_runs_count_no_version(api: Any, pod: Any) -> None:

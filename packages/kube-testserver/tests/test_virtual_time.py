@@ -23,43 +23,6 @@ async def test_monotonic_and_wall_time_advance_together() -> None:
     assert (clock.now(), clock.wall()) == (7.5, 102.5)
 
 
-async def test_timers_run_at_their_time_in_their_order() -> None:
-    """Each timer sees the time it was set for; of two at one time the one set first runs first."""
-    clock = VirtualClock(start=0.0)
-    seen: list[tuple[str, float]] = []
-    for name, delay in (("late", 3.0), ("first", 1.0), ("second", 1.0)):
-        clock.call_later(delay, lambda name=name: seen.append((name, clock.now())))  # type: ignore[misc]  # default argument
-    await clock.advance(2.0)
-    assert seen == [("first", 1.0), ("second", 1.0)]
-    await clock.advance(1.0)
-    assert seen[-1] == ("late", 3.0)
-    assert clock.now() == 3.0
-
-
-async def test_a_timer_set_by_a_timer_runs_in_the_same_advance() -> None:
-    """What happens on the way counts: a chain of timers goes as far as the time allows."""
-    clock = VirtualClock(start=0.0)
-    seen: list[float] = []
-
-    def tick() -> None:
-        seen.append(clock.now())
-        clock.call_later(1.0, tick)
-
-    clock.call_later(1.0, tick)
-    await clock.advance(3.5)
-    assert seen == [1.0, 2.0, 3.0]
-    assert clock.now() == 3.5
-
-
-async def test_timer_in_the_past_runs_at_once() -> None:
-    """`call_at` with a time that is over runs in the next advance, be it by nothing."""
-    clock = VirtualClock(start=10.0)
-    seen: list[float] = []
-    clock.call_at(3.0, lambda: seen.append(clock.now()))
-    await clock.advance(0)
-    assert seen == [10.0]
-
-
 async def test_a_cancelled_timer_does_not_run() -> None:
     """Cancelling is final, and may be done twice, and after the timer ran."""
     clock = VirtualClock()

@@ -15,19 +15,6 @@ def box(name: str = "c", image: str = "busybox", **resources: Any) -> dict[str, 
     return {"name": name, "image": image, "resources": resources}
 
 
-async def test_a_bare_pod_gets_what_every_pod_has(api: Any, pod: Any) -> None:
-    """Scheduler, restart policy, grace, DNS, priority, tolerations and a first status."""
-    created = await api.ok("POST", PODS, pod("p"))
-    spec = created["spec"]
-    assert spec["schedulerName"] == "default-scheduler"
-    assert spec["restartPolicy"] == "Always"
-    assert spec["terminationGracePeriodSeconds"] == 30
-    assert spec["dnsPolicy"] == "ClusterFirst"
-    assert (spec["priority"], spec["preemptionPolicy"]) == (0, "PreemptLowerPriority")
-    assert [(one["key"], one["tolerationSeconds"]) for one in spec["tolerations"]] == [(key, 300) for key in LOST]
-    assert created["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
-
-
 @pytest.mark.parametrize(
     ("tolerations", "added"),
     [

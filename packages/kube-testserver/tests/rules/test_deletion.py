@@ -16,16 +16,6 @@ async def bind(api: Any, name: str, node: str = "n") -> None:
     await api.ok("POST", f"{PODS}/{name}/binding", binding)
 
 
-async def test_an_unbound_pod_goes_at_once(api: Any, pod: Any, cluster: Any) -> None:
-    """A pod that runs nowhere needs no grace; watchers see it marked and gone."""
-    await api.ok("POST", PODS, pod("p"))
-    watcher = await api.watch(PODS, resourceVersion=str(cluster.store.version))
-    deleted = await api.ok("DELETE", f"{PODS}/p")
-    assert deleted["metadata"]["deletionGracePeriodSeconds"] == 0
-    assert (await api("GET", f"{PODS}/p"))[0] == 404
-    assert await watcher.seen() == [("MODIFIED", "p"), ("DELETED", "p")]
-
-
 async def test_a_bound_pod_gets_its_grace(api: Any, pod: Any, clock: Any) -> None:
     """A bound pod is marked and stays, until somebody deletes it without grace."""
     await api.ok("POST", PODS, pod("p", terminationGracePeriodSeconds=20))
@@ -68,24 +58,6 @@ async def test_a_pod_with_the_longest_grace_is_evicted(api: Any, pod: Any) -> No
     await api.ok("POST", f"{PODS}/p/eviction", eviction)
     evicted = await api.ok("GET", f"{PODS}/p")
     assert evicted["metadata"]["deletionTimestamp"] == "9999-12-31T23:59:59Z"
-
-
-@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-async def test_a_finished_pod_goes_at_once(api: Any, pod: Any, phase: str) -> None:
-    """Nobody waits for a pod that has ended."""
-    await api.ok("POST", PODS, pod("p"))
-    await bind(api, "p")
-    await api.ok("PATCH", f"{PODS}/p/status", {"status": {"phase": phase}}, content_type=MERGE)
-    await api.ok("DELETE", f"{PODS}/p")
-    assert (await api("GET", f"{PODS}/p"))[0] == 404
-
-
-async def test_a_negative_grace_is_one_second(api: Any, pod: Any) -> None:
-    """A period below zero counts as one second."""
-    await api.ok("POST", PODS, pod("p"))
-    await bind(api, "p")
-    marked = await api.ok("DELETE", f"{PODS}/p", {"gracePeriodSeconds": -1})
-    assert marked["metadata"]["deletionGracePeriodSeconds"] == 1
 
 
 async def test_finalizers_hold_an_object(api: Any, cluster: Any) -> None:
@@ -136,24 +108,6 @@ async def test_preconditions_protect_another_object(api: Any, pod: Any, precondi
     assert (await api("DELETE", f"{PODS}/p", {"preconditions": right}))[0] == 200
 
 
-async def test_most_deletions_answer_with_a_status(api: Any) -> None:
-    """Where the object is not returned, the answer says what went."""
-    path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
-    created = await api.ok("POST", path, {"metadata": {"name": "b"}})
-    assert await api.ok("DELETE", f"{path}/b") == {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Success",
-        "details": {
-            "name": "b",
-            "group": "policy",
-            "kind": "poddisruptionbudgets",
-            "uid": created["metadata"]["uid"],
-        },
-    }
-
-
 async def test_a_collection_is_deleted_by_selector(api: Any, pod: Any) -> None:
     """A DELETE of a collection takes what the selectors select."""
     for name, app in (("a", "x"), ("b", "y"), ("c", "x")):
@@ -180,20 +134,6 @@ async def test_malformed_options_are_refused(api: Any, pod: Any) -> None:
     assert (await api.refused("DELETE", f"{PODS}/p", b"{"))[:2] == (400, "BadRequest")
 
 
-async def test_a_namespace_takes_everything_with_it(api: Any, pod: Any, cluster: Any) -> None:
-    """Deleting a namespace empties it, and then it is gone; others keep what they have."""
-    await api.ok("POST", "/api/v1/namespaces", {"metadata": {"name": "ns"}})
-    await api.ok("POST", "/api/v1/namespaces/ns/pods", pod("p", finalizers=["example.com/a"]))
-    await api.ok("POST", PODS, pod("p"))
-    namespaces = await api.watch("/api/v1/namespaces", resourceVersion=str(cluster.store.version))
-    answered = await api.ok("DELETE", "/api/v1/namespaces/ns")
-    assert answered["status"]["phase"] == "Terminating"
-    assert (await api("GET", "/api/v1/namespaces/ns"))[0] == 404
-    assert (await api("GET", "/api/v1/namespaces/ns/pods/p"))[0] == 404
-    assert (await api("GET", f"{PODS}/p"))[0] == 200
-    assert await namespaces.seen() == [("MODIFIED", "ns"), ("DELETED", "ns")]
-
-
 async def test_a_going_namespace_takes_nothing_in(api: Any, pod: Any, cluster: Any) -> None:
     """Nothing is created in a namespace that is being deleted."""
     cluster.registry.reactions.clear()  # nobody empties it, so that it stays on its way
@@ -203,11 +143,3 @@ async def test_a_going_namespace_takes_nothing_in(api: Any, pod: Any, cluster: A
     status, reason, message = await api.refused("POST", "/api/v1/namespaces/ns/pods", pod("p"))
     assert (status, reason) == (403, "Forbidden")
     assert message.endswith("unable to create new content in namespace ns because it is being terminated")
-
-
-async def test_some_namespaces_stay(api: Any) -> None:
-    """The namespaces a cluster cannot do without may not be deleted."""
-    for name in ("default", "kube-public", "kube-system"):
-        refused = await api.refused("DELETE", f"/api/v1/namespaces/{name}")
-        assert refused == (403, "Forbidden", f'namespaces "{name}" is forbidden: this namespace may not be deleted')
-    await api.ok("DELETE", "/api/v1/namespaces/kube-node-lease")

@@ -45,22 +45,6 @@ async def test_pages_show_one_version(api: Any, pod: Any) -> None:
     assert names(await api.ok("GET", PODS)) == "abcef"
 
 
-async def test_pages_across_namespaces(api: Any, pod: Any, cluster: Any) -> None:
-    """A token of a list over all namespaces leads on through them."""
-    for namespace in ("a", "b"):
-        for name in "xy":
-            cluster.add({**pod(name), "metadata": {"name": name, "namespace": namespace}})
-    seen: list[str] = []
-    query: dict[str, str] = {}
-    while True:
-        page = await api.ok("GET", "/api/v1/pods", limit="1", **query)
-        seen += [f"{item['metadata']['namespace']}/{item['metadata']['name']}" for item in page["items"]]
-        if "continue" not in page["metadata"]:
-            break
-        query = {"continue_": page["metadata"]["continue"]}
-    assert seen == ["a/x", "a/y", "b/x", "b/y"]
-
-
 async def test_a_forgotten_version_ends_the_listing(api: Any, pod: Any, cluster: Any) -> None:
     """When the version of a token is gone, the answer is 410 with a token that goes on with the present."""
     await fill(api, pod, "abc")
@@ -124,16 +108,6 @@ async def test_selectors(api: Any, pod: Any, selectors: dict[str, str], expected
     await api.ok("POST", f"{PODS}/d/binding", {"metadata": {"name": "d"}, "target": {"name": "n"}})
     listed = await api.ok("GET", PODS, **selectors)
     assert names(listed) == expected
-
-
-async def test_no_count_of_what_is_filtered(api: Any, pod: Any) -> None:
-    """With a selector a page does not say how many are left, but its token leads to them."""
-    await fill(api, pod, "abcdef")
-    first = await api.ok("GET", PODS, limit="2", labelSelector="app=even")
-    assert names(first) == "bd"
-    assert "remainingItemCount" not in first["metadata"]
-    rest = await api.ok("GET", PODS, limit="2", labelSelector="app=even", continue_=first["metadata"]["continue"])
-    assert (names(rest), "continue" in rest["metadata"]) == ("f", False)
 
 
 @pytest.mark.parametrize(

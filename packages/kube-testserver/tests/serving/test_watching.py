@@ -6,7 +6,6 @@ import json
 import random
 from typing import Any
 
-import pytest
 from hypothesis import given, settings, strategies as st
 
 from kube_objects.clock import LoopClock
@@ -14,41 +13,6 @@ from kube_testserver.cluster import EmbeddedCluster
 from kube_testserver.serving.watching import BrokenStreamError
 
 PODS = "/api/v1/namespaces/default/pods"
-MERGE = "application/merge-patch+json"
-
-
-async def label(api: Any, name: str, **labels: str | None) -> None:
-    """Patch the labels of a pod."""
-    await api.ok("PATCH", f"{PODS}/{name}", {"metadata": {"labels": labels}}, content_type=MERGE)
-
-
-async def test_a_watch_from_a_version_tells_what_came_after(api: Any, pod: Any, cluster: Any) -> None:
-    """Exactly the changes after the version, in order, and then what happens."""
-    await api.ok("POST", PODS, pod("before"))
-    version = str(cluster.store.version)
-    await api.ok("POST", PODS, pod("a"))
-    watcher = await api.watch(PODS, resourceVersion=version)
-    assert await watcher.seen() == [("ADDED", "a")]
-    await label(api, "a", x="y")
-    await api.ok("DELETE", f"{PODS}/before")
-    assert await watcher.seen() == [
-        ("ADDED", "a"),
-        ("MODIFIED", "a"),
-        ("MODIFIED", "before"),
-        ("DELETED", "before"),
-    ]
-    versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in watcher.events]
-    assert versions == sorted(set(versions))
-
-
-@pytest.mark.parametrize("version", [{}, {"resourceVersion": "0"}, {"resourceVersion": ""}])
-async def test_a_watch_without_version_begins_with_what_is_there(api: Any, pod: Any, version: Any) -> None:
-    """Without a version, the present comes first as ADDED."""
-    for name in "ba":
-        await api.ok("POST", PODS, pod(name))
-    watcher = await api.watch(PODS, **version)
-    await api.ok("POST", PODS, pod("c"))
-    assert await watcher.seen() == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")]
 
 
 async def test_initial_events_end_with_a_bookmark(api: Any, pod: Any, cluster: Any) -> None:
@@ -62,45 +26,6 @@ async def test_initial_events_end_with_a_bookmark(api: Any, pod: Any, cluster: A
     assert metadata["resourceVersion"] == str(cluster.store.version)
     without = await api.watch(PODS, sendInitialEvents="false", resourceVersionMatch="NotOlderThan")
     assert await without.seen() == []
-
-
-async def test_selectors_turn_changes_into_comings_and_goings(api: Any, pod: Any) -> None:
-    """An object that begins to match is ADDED, one that ceases to is DELETED as it last matched."""
-    watcher = await api.watch(PODS, labelSelector="app=t", fieldSelector="spec.nodeName=")
-    await api.ok("POST", PODS, pod("p"))
-    await label(api, "p", app="t")
-    await label(api, "p", other="1")
-    await label(api, "p", app=None)
-    await label(api, "p", app="t")
-    await api.ok("POST", f"{PODS}/p/binding", {"metadata": {"name": "p"}, "target": {"name": "n"}})
-    await api.ok("DELETE", f"{PODS}/p", gracePeriodSeconds="0")
-    assert [kind for kind, _ in await watcher.seen()] == ["ADDED", "MODIFIED", "DELETED", "ADDED", "DELETED"]
-    unlabelled, bound = (watcher.events[index]["object"] for index in (2, 4))
-    assert unlabelled["metadata"]["labels"] == {"app": "t", "other": "1"}
-    assert "nodeName" not in bound["spec"]
-    versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in watcher.events]
-    assert versions == sorted(set(versions))
-
-
-async def test_a_deleted_object_that_matched_is_deleted(api: Any, pod: Any) -> None:
-    """A deletion is told to those who saw the object, in its last state."""
-    await api.ok("POST", PODS, pod("p", labels={"app": "t"}))
-    matching = await api.watch(PODS, labelSelector="app=t")
-    others = await api.watch(PODS, labelSelector="app=other")
-    await api.ok("DELETE", f"{PODS}/p")
-    assert (await matching.seen())[-1] == ("DELETED", "p")
-    assert await others.seen() == []
-
-
-async def test_a_watch_of_one_namespace_hears_of_it_alone(api: Any, pod: Any, cluster: Any) -> None:
-    """Other namespaces and other resources make no noise; all namespaces can be watched at once."""
-    one = await api.watch(PODS)
-    everything = await api.watch("/api/v1/pods")
-    cluster.add({**pod("p"), "metadata": {"name": "p", "namespace": "other"}})
-    await api.ok("POST", "/api/v1/nodes", {"metadata": {"name": "n"}})
-    await api.ok("POST", PODS, pod("q"))
-    assert await one.seen() == [("ADDED", "q")]
-    assert await everything.seen() == [("ADDED", "p"), ("ADDED", "q")]
 
 
 async def test_too_old_a_version_is_told_within_the_stream(api: Any, pod: Any, cluster: Any) -> None:

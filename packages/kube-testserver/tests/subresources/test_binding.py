@@ -20,16 +20,6 @@ async def stored(api: Any, pod: Any) -> dict[str, Any]:
     return await api.ok("POST", PODS, pod("p", labels={"app": "t"}, annotations={"kept": "1"}))
 
 
-async def test_a_binding_gives_the_pod_its_node(api: Any, stored: Any) -> None:
-    """The pod has a node and says so in its condition; its generation stays."""
-    assert (await api("POST", f"{PODS}/p/binding", binding()))[0] == 201
-    bound = await api.ok("GET", f"{PODS}/p")
-    assert bound["spec"]["nodeName"] == "n"
-    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
-    assert bound["status"]["conditions"] == [{**scheduled, "lastTransitionTime": "2027-01-15T08:00:00Z"}]
-    assert bound["metadata"]["generation"] == 1
-
-
 async def test_a_binding_ends_the_nomination_and_replaces_the_condition(api: Any, stored: Any) -> None:
     """What an earlier failure left in the status is gone once the pod is bound."""
     failed = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}
@@ -41,41 +31,6 @@ async def test_a_binding_ends_the_nomination_and_replaces_the_condition(api: Any
     assert "nominatedNodeName" not in bound["status"]
     assert [one["type"] for one in bound["status"]["conditions"]] == ["Ready", "PodScheduled"]
     assert "reason" not in bound["status"]["conditions"][1]
-
-
-async def test_a_binding_hands_over_annotations_labels_and_topology(api: Any, stored: Any) -> None:
-    """The pod gets what the binding carries, and its node's zone and region."""
-    labels = {"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r", "other": "x"}
-    await api.ok("POST", "/api/v1/nodes", {"metadata": {"name": "n", "labels": labels}})
-    await api.ok("POST", f"{PODS}/p/binding", binding(annotations={"new": "2"}, labels={"app": "bound"}))
-    metadata = (await api.ok("GET", f"{PODS}/p"))["metadata"]
-    assert metadata["annotations"] == {"kept": "1", "new": "2"}
-    assert metadata["labels"] == {
-        "app": "bound",
-        "topology.kubernetes.io/zone": "z",
-        "topology.kubernetes.io/region": "r",
-    }
-
-
-async def test_a_pod_is_bound_once(api: Any, stored: Any, cluster: Any) -> None:
-    """The second binding conflicts and changes nothing."""
-    await api.ok("POST", f"{PODS}/p/binding", binding())
-    version = cluster.store.version
-    assert await api.refused("POST", f"{PODS}/p/binding", binding(node="m")) == (
-        409,
-        "Conflict",
-        'Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n"',
-    )
-    assert cluster.store.version == version
-
-
-async def test_a_going_pod_is_not_bound(api: Any, pod: Any) -> None:
-    """A pod that is being deleted gets no node any more."""
-    await api.ok("POST", PODS, pod("p", finalizers=["example.com/a"]))
-    await api.ok("DELETE", f"{PODS}/p")
-    assert (await api.refused("POST", f"{PODS}/p/binding", binding()))[2].endswith(
-        "pod p is being deleted, cannot be assigned to a host"
-    )
 
 
 @pytest.mark.parametrize(

@@ -97,14 +97,6 @@ async def test_two_budgets_are_one_too_many(api: Any, running: Any) -> None:
     assert message.startswith("This pod has more than one PodDisruptionBudget")
 
 
-async def test_pending_pods_need_no_budget(api: Any, pod: Any) -> None:
-    """A pod that has not started goes at once, whatever the budgets say."""
-    await api.ok("POST", PODS, pod("p", labels={"app": "t"}))
-    await budget(api, observedGeneration=1)
-    assert (await api("POST", f"{PODS}/p/eviction", EVICTION))[0] == 201
-    assert (await api("GET", f"{PODS}/p"))[0] == 404
-
-
 async def test_refused_and_rehearsed_evictions(api: Any, running: Any) -> None:
     """Another name, another uid and a missing pod are refused; a dry run leaves everything as it is."""
     path = f"{PODS}/p/eviction"
