@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pyscheduler.cli.bench import Costs, _table
-from pyscheduler.cli.main import main
+from tests.cli.conftest import Run
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -16,14 +16,6 @@ profiles:
 - schedulerName: one
 - schedulerName: two
 """
-
-
-def bench(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, list[str], str]:
-    """Run the command; return exit code, lines and complaints."""
-    with pytest.raises(SystemExit) as ended:
-        main(["bench", *map(str, arguments)])
-    out, err = capsys.readouterr()
-    return int(ended.value.code or 0), out.splitlines(), err
 
 
 @pytest.fixture(name="config")
@@ -35,9 +27,10 @@ def _config(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_rate_and_costs_are_shown(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rate_and_costs_are_shown(config: Path, run: Run) -> None:
     """All pods are bound; each line of the table has plugin, point and microseconds, the most expensive first."""
-    code, lines, err = bench(capsys, "--config", config, "--profile", "two", "--nodes", 5, "--pods", 120)
+    code, out, err = run("bench", "--config", config, "--profile", "two", "--nodes", 5, "--pods", 120)
+    lines = out.splitlines()
     assert (code, err) == (0, "")
     assert lines[0] == "profile two: 5 nodes, 120 pods, 120 bound"
     assert lines[1].endswith("pods/s of CPU time, equivalence cache on")
@@ -70,20 +63,19 @@ def test_cost_of_a_filter_for_one_node_is_the_sum_over_nodes() -> None:
         pytest.param(["--feature-gates", "Nonsense=true"], "Nonsense", id="gate"),
     ],
 )
-def test_mistake_is_one_line(
-    config: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
-) -> None:
+def test_mistake_is_one_line(config: Path, run: Run, arguments: list[str], message: str) -> None:
     """A mistake on the command line is one line, without a traceback."""
-    code, lines, err = bench(capsys, "--config", config, "--nodes", 1, *arguments)
+    code, out, err = run("bench", "--config", config, "--nodes", 1, *arguments)
+    lines = out.splitlines()
     assert (code, lines) == (1, [])
     assert message in err
     assert len(err.splitlines()) == 1
 
 
-def test_unknown_plugin_is_reported_with_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_plugin_is_reported_with_the_file(tmp_path: Path, run: Run) -> None:
     """The error names the file and the path in it."""
     file = tmp_path / "bad.yaml"
     file.write_text(CONFIG + "  plugins: {multiPoint: {enabled: [{name: Missing}]}}\n")
-    code, _, err = bench(capsys, "--config", file)
+    code, _, err = run("bench", "--config", file)
     assert code == 1
     assert err.startswith(f'error: {file}: plugin "Missing" does not exist')

@@ -22,6 +22,7 @@ from pyscheduler.runtime.assembly import discovery
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler_batch.cli.queue.command import main as queue
 from tests import processes
+from tests.cli.conftest import Run
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
@@ -30,13 +31,11 @@ COMMANDS = [
 ]
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def said(run: pytest.CaptureFixture[str], *arguments: str) -> str:
     """Run a command in this process; return what it printed."""
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    out = capsys.readouterr()
-    assert (ended.value.code, out.err) == (0, "")
-    return out.out
+    code, out, err = run(*arguments)
+    assert (code, err) == (0, "")
+    return out
 
 
 @pytest.mark.slow
@@ -75,96 +74,50 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str]
     return install
 
 
-def test_a_distribution_adds_commands(installed: Callable[[str], None], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_distribution_adds_commands(installed: Callable[[str], None], run: Run) -> None:
     """A command of an entry point is listed and run; a name of ours stays ours."""
     installed("COMMANDS = {'drain': ('my_tools.drain', 'Empty a node.'), 'run': ('my_tools.drain', 'Mine.')}")
-    assert said(capsys, "drain") == "drained\n"
-    listed = said(capsys, "--help")
+    assert said(run, "drain") == "drained\n"
+    listed = said(run, "--help")
     assert re.search(r"^  drain +Empty a node\.$", listed, re.MULTILINE)
     assert "Mine." not in listed
     assert "Schedule pods on a cluster." in listed
 
 
-def test_a_distribution_that_fails_is_reported(
-    installed: Callable[[str], None], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_distribution_that_fails_is_reported(installed: Callable[[str], None], run: Run) -> None:
     """The other commands work; a command that has moved says what to install."""
     installed("raise RuntimeError('broken')")
-    with pytest.raises(SystemExit) as ended:
-        main(["simulate"])
-    assert ended.value.code == 2
-    lines = capsys.readouterr().err.splitlines()
+    code, _, err = run("simulate")
+    assert code == 2
+    lines = err.splitlines()
     assert lines[0] == "warning: commands of my_tools.commands are left out: RuntimeError('broken')"
     assert lines[-1] == "Error: No such command 'simulate'. Install it with: pip install 'kube-pyscheduler[lab]'"
 
 
-def test_jobs_are_explained_where_batch_is_installed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_are_explained_where_batch_is_installed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it, one line says what to install."""
     monkeypatch.setattr("pyscheduler.cli.added_commands.added", lambda _: {})
-    with pytest.raises(SystemExit) as ended:
-        main(["explain", "job", "training/resnet"])
-    assert ended.value.code == 2
-    assert "pip install 'kube-pyscheduler[batch]'" in capsys.readouterr().err
+    code, _, err = run("explain", "job", "training/resnet")
+    assert code == 2
+    assert "pip install 'kube-pyscheduler[batch]'" in err
 
 
-def test_config_shows_a_shard_and_its_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_config_shows_a_shard_and_its_warnings(tmp_path: Path, run: Run) -> None:
     """The actions of a SchedulingShard are written out; a warning has the file and the path in it."""
     file = tmp_path / "shard.yaml"
     file.write_text("apiVersion: kai.scheduler/v1\nkind: SchedulingShard\nspec: {args: {nix: 1}}\n")
-    main_ended(["config", "--config", str(file)])
-    out, err = capsys.readouterr()
+    code, out, err = run("config", "--config", file)
+    assert code == 0
     assert "shard:" not in out
     assert "      - stalegangeviction\n" in out
     assert err == f"warning: {file}: $.spec.args.nix has no effect here\n"
 
 
-def main_ended(arguments: list[str]) -> None:
-    """Run `pyscheduler`; it succeeds."""
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == 0
-
-
-@pytest.mark.parametrize(
-    ("text", "path"),
-    [
-        pytest.param("preset: volcano\ntiers: [[{name: overcommt}]]\n", "tiers[0][0].name", id="file"),
-        pytest.param(
-            "apiVersion: kai.scheduler/v1\nkind: SchedulingShard\nspec: {plugins: {predicate: {}}}\n",
-            "spec.plugins.predicate",
-            id="shard",
-        ),
-        pytest.param(
-            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
-            "- plugins: {multiPoint: {enabled: [{name: Batch}], disabled: [{name: DefaultPreemption}]}}\n"
-            "  pluginConfig: [{name: Batch, args: {preset: kai, actions: reclaims}}]\n",
-            "profiles[0].pluginConfig[Batch].args.actions",
-            id="profile",
-        ),
-    ],
-)
-def test_error_of_a_batch_profile_has_one_path(
-    text: str, path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It is the path in the user's file."""
-    file = tmp_path / "batch.yaml"
-    file.write_text(text)
-    with pytest.raises(SystemExit) as ended:
-        main(["config", "--config", str(file)])
-    err = capsys.readouterr().err
-    assert ended.value.code == 1
-    assert (err.endswith(f" @ $.{path}\n"), err.count(" @ ")) == (True, 1), err
-
-
-def test_the_first_fifty_mistakes_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_fifty_mistakes_are_shown(tmp_path: Path, run: Run) -> None:
     """The last line says how many more there are."""
     file = tmp_path / "batch.yaml"
     file.write_text(f"preset: kai\nactions: {'dance, ' * 200}allocate\n")
-    with pytest.raises(SystemExit):
-        main(["config", "--config", str(file)])
-    lines = capsys.readouterr().err.splitlines()
+    lines = run("config", "--config", file)[2].splitlines()
     assert len(lines) == 51
     assert lines[-1] == f"error: {file}: 150 more mistakes"
 
@@ -209,9 +162,9 @@ def test_answers_to_a_closed_output_are_one_line(
     assert capsys.readouterr().err == "error: the output cannot be written: bad file descriptor\n"
 
 
-def test_help_lists_every_command_with_its_first_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_command_with_its_first_line(run: Run) -> None:
     """The list says what each command does, though none of them is imported for it."""
-    text = said(capsys, "--help")
+    text = said(run, "--help")
     context = click.Context(cli)
     assert cli.list_commands(context) == COMMANDS
     for name in COMMANDS:
@@ -219,9 +172,9 @@ def test_help_lists_every_command_with_its_first_line(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_of_every_command_explains_every_option(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_every_command_explains_every_option(name: str, run: Run) -> None:
     """Each command's help says what it does, explains each option, and fits 80 columns."""
-    text = said(capsys, name, "--help")
+    text = said(run, name, "--help")
     assert len(text.partition("Options:")[0].split()) > 20
     assert max(map(len, text.splitlines())) <= 100
     command = cli.get_command(click.Context(cli), name)
@@ -234,9 +187,9 @@ def test_help_of_every_command_explains_every_option(name: str, capsys: pytest.C
 
 
 @pytest.mark.parametrize("name", ["cluster", "config", "explain", "plugins", "run"])
-def test_examples_in_help_are_commands(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_examples_in_help_are_commands(name: str, run: Run) -> None:
     """What the help shows as an example can be typed: commands and options exist."""
-    lines = [line.split() for line in said(capsys, name, "--help").splitlines() if line.startswith("    pyscheduler ")]
+    lines = [line.split() for line in said(run, name, "--help").splitlines() if line.startswith("    pyscheduler ")]
     assert lines
     for words in lines:
         command = cli.get_command(click.Context(cli), words[1])
@@ -245,26 +198,26 @@ def test_examples_in_help_are_commands(name: str, capsys: pytest.CaptureFixture[
         assert {word for word in words if word.startswith("--")} <= known
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version(run: Run) -> None:
     """The version is that of the distribution; kube-scheduler's and Python's stand beside it."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert said(capsys, "--version").startswith(
+    assert said(run, "--version").startswith(
         f"pyscheduler {version} (kube-scheduler 1.36, plugin API {PLUGIN_API}), Python 3."
     )
 
 
-def test_plugins_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plugins_as_text(run: Run) -> None:
     """80 columns are enough; a plugin stands under its distribution with its extension points and args."""
-    text = said(capsys, "plugins")
+    text = said(run, "plugins")
     assert max(map(len, text.splitlines())) <= 80
     assert re.search(r"^kube-pyscheduler \S+ \(in-tree = pyscheduler\.plugins\.hooks\)$", text, re.MULTILINE)
     assert re.search(r"^  NodeName +filter$", text, re.MULTILINE)
     assert re.search(r"^  NodeAffinity +preFilter, filter, preScore, score\n +args: addedAffinity$", text, re.MULTILINE)
 
 
-def test_plugins_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plugins_as_json(run: Run) -> None:
     """Programs get the same, with the distributions and what is wrong with them."""
-    data = json.loads(said(capsys, "plugins", "-o", "json", "--block", "queuesort"))
+    data = json.loads(said(run, "plugins", "-o", "json", "--block", "queuesort"))
     fit = next(plugin for plugin in data["plugins"] if plugin["name"] == "NodeResourcesFit")
     assert fit["extensionPoints"] == ["preFilter", "filter", "preScore", "score", "placementScore"]
     assert set(fit["args"]) == {"ignoredResources", "ignoredResourceGroups", "scoringStrategy"}
@@ -277,13 +230,13 @@ def test_plugins_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_plugins_of_a_profile(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plugins_of_a_profile(run: Run) -> None:
     """With a file, its profiles are shown, extension point by extension point, in the order plugins run."""
     path = str(ROOT / "configs" / "default.yaml")
-    text = said(capsys, "plugins", "--config", path)
+    text = said(run, "plugins", "--config", path)
     assert max(map(len, text.splitlines())) <= 80
     assert re.match(r"profile pyscheduler\n  preEnqueue +SchedulingGates, DynamicResources, DefaultPreemption\n", text)
-    data = json.loads(said(capsys, "plugins", "--config", path, "-o", "json"))
+    data = json.loads(said(run, "plugins", "--config", path, "-o", "json"))
     assert data["pyscheduler"]["filter"][:3] == ["NodeUnschedulable", "NodeName", "TaintToleration"]
     assert text.endswith("  equivalence cache: on\n")
     assert data["pyscheduler"]["equivalenceCache"] == {"enabled": True, "obstacles": []}
@@ -301,9 +254,9 @@ class WiderFit(NodeResourcesFit):
 
 
 @pytest.mark.slow
-def test_plugins_checks_an_installed_plugin(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plugins_checks_an_installed_plugin(run: Run) -> None:
     """`--check` shows that the checks pass, the price at three sizes, and the equivalence cache."""
-    text = said(capsys, "plugins", "--check", "NodeName", "--histories", "1")
+    text = said(run, "plugins", "--check", "NodeName", "--histories", "1")
     assert re.search(r"^NodeName passes \d+ checks on 1 random histories$", text, re.MULTILINE)
     assert re.search(r"\d+ µs at 100 nodes, \d+ µs at 1,000 nodes, \d+ µs at 5,000 nodes$", text, re.MULTILINE)
     assert "equivalence cache of the profile: on" in text
@@ -320,20 +273,15 @@ class SleepyFilter(FilterPlugin):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("output", ["text", "json"])
-def test_plugins_reports_a_failed_check(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, output: str
-) -> None:
+def test_plugins_reports_a_failed_check(run: Run, monkeypatch: pytest.MonkeyPatch, output: str) -> None:
     """A plugin that fails a check ends the command with code 1, the place, the remedy and a test."""
     registry = discover()
     registry.add("SleepyFilter", SleepyFilter)
     monkeypatch.setattr(discovery, "discover", lambda **_: registry)
     for module in ("pyscheduler.testing.checks.subject", "pyscheduler.testing.fake_framework"):
         monkeypatch.setattr(f"{module}.discover", lambda **_: registry)
-    with pytest.raises(SystemExit) as ended:
-        main(["plugins", "--check", "SleepyFilter", "--histories", "1", "-o", output])
-
-    text = capsys.readouterr().out
-    assert ended.value.code == 1
+    code, text, _ = run("plugins", "--check", "SleepyFilter", "--histories", "1", "-o", output)
+    assert code == 1
     if output == "json":
         failure = json.loads(text)["failure"]
         assert (failure["check"], json.loads(text)["price"]) == ("blocking", None)
@@ -351,21 +299,16 @@ def test_plugins_reports_a_failed_check(
         pytest.param(["--check", "NodeName", "--config", "nowhere.yaml"], "nowhere.yaml", id="no file"),
     ],
 )
-def test_plugins_check_reports_a_mistake_in_one_line(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
-) -> None:
+def test_plugins_check_reports_a_mistake_in_one_line(run: Run, arguments: list[str], message: str) -> None:
     """A wrong name or file is one line on stderr, and code 1."""
-    with pytest.raises(SystemExit) as ended:
-        main(["plugins", *arguments])
-
-    error = capsys.readouterr().err
-    assert ended.value.code == 1
+    code, _, error = run("plugins", *arguments)
+    assert code == 1
     assert message in error
     assert len(error.splitlines()) == 1
 
 
 def test_plugins_shows_which_plugin_prevents_the_equivalence_cache(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The text names each plugin with the reason; a subclass loses the reuse of its own answers only."""
     registry = discover()
@@ -381,7 +324,7 @@ def test_plugins_shows_which_plugin_prevents_the_equivalence_cache(
             "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
             f"profiles: [{{plugins: {plugins}}}]\n"
         )
-        text = said(capsys, "plugins", "--config", str(path))
+        text = said(run, "plugins", "--config", str(path))
         assert max(map(len, text.splitlines())) <= 80
         return text[text.index("  equivalence cache") :].split("\n")
 
@@ -392,12 +335,12 @@ def test_plugins_shows_which_plugin_prevents_the_equivalence_cache(
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
-def test_output_of_config_can_be_read_again(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_of_config_can_be_read_again(form: str, tmp_path: Path, run: Run) -> None:
     """What `config` prints can be given to `--config`, and comes to the same."""
-    text = said(capsys, "config", "--config", str(ROOT / "configs" / "default.yaml"), "-o", form)
+    text = said(run, "config", "--config", str(ROOT / "configs" / "default.yaml"), "-o", form)
     path = tmp_path / "again.yaml"
     path.write_text(text)
-    assert said(capsys, "config", "--config", str(path), "-o", form) == text
+    assert said(run, "config", "--config", str(path), "-o", form) == text
 
 
 @attrs.frozen(kw_only=True)
@@ -436,29 +379,23 @@ def priced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], P
 
 
 @pytest.mark.parametrize("given", ["", "pluginConfig: [{name: Priced, args: {percent: 20}}]"])
-def test_config_fills_in_the_args_of_third_party_plugins(
-    priced: Callable[[str], Path], capsys: pytest.CaptureFixture[str], given: str
-) -> None:
+def test_config_fills_in_the_args_of_third_party_plugins(priced: Callable[[str], Path], run: Run, given: str) -> None:
     """Defaults are shown as for kube-scheduler's own, and what is shown can be read again."""
     path = priced(f"plugins: {{multiPoint: {{enabled: [{{name: Priced}}]}}}}, {given}")
-    shown = json.loads(said(capsys, "config", "--config", str(path), "-o", "json"))
+    shown = json.loads(said(run, "config", "--config", str(path), "-o", "json"))
     args = [each["args"] for each in shown["profiles"][0]["pluginConfig"] if each["name"] == "Priced"]
     assert args == [{"percent": 20 if given else 50, "regions": ["north"]}]
     path.write_text(json.dumps(shown))
-    assert json.loads(said(capsys, "config", "--config", str(path), "-o", "json")) == shown
+    assert json.loads(said(run, "config", "--config", str(path), "-o", "json")) == shown
 
 
-def test_mistakes_in_plugins_and_in_args_are_reported_together(
-    priced: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes_in_plugins_and_in_args_are_reported_together(priced: Callable[[str], Path], run: Run) -> None:
     """One run tells about an unknown plugin, an unknown arg and an arg of the wrong type."""
     path = priced(
         "plugins: {multiPoint: {enabled: [{name: Priced}, {name: Prised}]}}, "
         "pluginConfig: [{name: Priced, args: {percnt: 20, regions: 3}}]"
     )
-    with pytest.raises(SystemExit):
-        main(["config", "--config", str(path)])
-    lines = capsys.readouterr().err.splitlines()
+    lines = run("config", "--config", path)[2].splitlines()
     assert len(lines) == 3, lines
     for line in lines:
         assert line.removeprefix("error: ").startswith(f"{path}: "), line
@@ -466,10 +403,7 @@ def test_mistakes_in_plugins_and_in_args_are_reported_together(
         assert any(text in line for line in lines), (text, lines)
 
 
-def test_mistake_is_one_line_with_the_file_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistake_is_one_line_with_the_file_name(tmp_path: Path, run: Run) -> None:
     """Standard output stays empty, the exit code is 1."""
     path = tmp_path / "missing.yaml"
-    with pytest.raises(SystemExit) as ended:
-        main(["config", "--config", str(path)])
-    out = capsys.readouterr()
-    assert (ended.value.code, out.out, out.err) == (1, "", f"error: {path}: no such file or directory\n")
+    assert run("config", "--config", path) == (1, "", f"error: {path}: no such file or directory\n")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pyscheduler.cli.main import main
 from tests.cli import rate_plugins
+from tests.cli.conftest import Run
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -58,56 +58,48 @@ def _config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    """Run a command; return exit code, output and complaints."""
-    with pytest.raises(SystemExit) as ended:
-        main([*map(str, arguments)])
-    out, err = capsys.readouterr()
-    return int(ended.value.code or 0), out, err
-
-
-def test_definitions_of_enabled_plugins_are_printed(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_definitions_of_enabled_plugins_are_printed(config: Path, run: Run) -> None:
     """The text can be applied; a comment names the file."""
-    assert run(capsys, "config", "--crds", "--config", config) == (0, f"# rate_limits:crd.yaml{DEFINITION}", "")
+    assert run("config", "--crds", "--config", config) == (0, f"# rate_limits:crd.yaml{DEFINITION}", "")
 
 
 def test_a_definition_that_is_not_there_names_the_plugin(
-    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    config: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error is one line that says what to write."""
     monkeypatch.setattr(rate_plugins.RateLimits, "crds", ("rate_limits:absent.yaml",))
-    code, out, err = run(capsys, "config", "--crds", "--config", config)
+    code, out, err = run("config", "--crds", "--config", config)
     assert (code, out) == (1, "")
     assert 'plugin "RateLimits" names "rate_limits:absent.yaml" in `crds`' in err
     assert 'write "package:file.yaml"' in err
 
 
-def test_a_profile_without_definitions_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_profile_without_definitions_says_so(run: Run) -> None:
     """Nothing is printed that could be applied."""
-    code, out, err = run(capsys, "config", "--crds", "--config", "configs/default.yaml")
+    code, out, err = run("config", "--crds", "--config", "configs/default.yaml")
     assert (code, out) == (0, "")
     assert err == "no plugin of this configuration brings a CustomResourceDefinition\n"
 
 
-def test_bench_has_the_objects_of_a_file(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_has_the_objects_of_a_file(config: Path, run: Run) -> None:
     """The plugin finds its limit, and binds as many pods."""
     arguments = ["bench", "--config", config, "--nodes", 2, "--pods", 5]
-    assert "5 pods, 0 bound" in run(capsys, *arguments)[1]
-    assert "5 pods, 3 bound" in run(capsys, *arguments, "--objects", config.with_name("objects.yaml"))[1]
+    assert "5 pods, 0 bound" in run(*arguments)[1]
+    assert "5 pods, 3 bound" in run(*arguments, "--objects", config.with_name("objects.yaml"))[1]
 
 
-def test_objects_need_a_check(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_objects_need_a_check(config: Path, run: Run) -> None:
     """The option is for `--check`, and a missing file is one line."""
-    code, _, err = run(capsys, "plugins", "--objects", config.with_name("objects.yaml"))
+    code, _, err = run("plugins", "--objects", config.with_name("objects.yaml"))
     assert (code, "add --check NAME" in err) == (2, True)
-    code, _, err = run(capsys, "bench", "--config", config, "--objects", "absent.yaml")
+    code, _, err = run("bench", "--config", config, "--objects", "absent.yaml")
     assert (code, err) == (1, "error: absent.yaml: no such file or directory\n")
 
 
 @pytest.mark.slow
-def test_check_has_the_objects_of_a_file(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_has_the_objects_of_a_file(config: Path, run: Run) -> None:
     """Without the object the plugin never passes a pod."""
     objects = config.with_name("objects.yaml")
-    code, out, err = run(capsys, "plugins", "--check", "RateLimits", "--histories", 2, "--objects", objects)
+    code, out, err = run("plugins", "--check", "RateLimits", "--histories", 2, "--objects", objects)
     assert (code, err) == (0, "")
     assert "passes" in out

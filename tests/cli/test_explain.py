@@ -14,6 +14,7 @@ from kube_objects.clock import LoopClock
 from kube_testserver.cluster import EmbeddedCluster
 from pyscheduler.cli.main import main
 from pyscheduler.testing import node_manifest, pod_manifest
+from tests.cli.conftest import Run
 
 ROOT = Path(__file__).parents[2]
 CLUSTER = [
@@ -42,14 +43,6 @@ def cluster(tmp_path: Path) -> Path:
     return file
 
 
-def explain(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    """Run the command; return exit code, output and complaints."""
-    with pytest.raises(SystemExit) as ended:
-        main(["explain", *map(str, arguments)])
-    out, err = capsys.readouterr()
-    return int(ended.value.code or 0), out, err
-
-
 def write(folder: Path, *objects: dict[str, Any]) -> Path:
     """Write a manifest."""
     file = folder / "pod.yaml"
@@ -57,12 +50,10 @@ def write(folder: Path, *objects: dict[str, Any]) -> Path:
     return file
 
 
-def test_manifest_is_evaluated_on_a_cluster_in_a_file(
-    tmp_path: Path, cluster: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_manifest_is_evaluated_on_a_cluster_in_a_file(tmp_path: Path, cluster: Path, run: Run) -> None:
     """The nodes that refuse are grouped by reason, with plugin; the best node comes with its scores."""
     file = write(tmp_path, pod_manifest("new", requests={"cpu": "2"}))
-    code, out, err = explain(capsys, "-f", file, "--objects", cluster)
+    code, out, err = run("explain", "-f", file, "--objects", cluster)
     assert (code, err) == (0, "")
     assert out.startswith("pod default/new, profile pyscheduler, 3 nodes\nwould be placed on large\n")
     rows = [line.split() for line in out.splitlines()]
@@ -71,15 +62,15 @@ def test_manifest_is_evaluated_on_a_cluster_in_a_file(
     assert rows[-1][0] == "large"
 
 
-def test_pending_pod_shows_the_message_of_its_condition(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pending_pod_shows_the_message_of_its_condition(cluster: Path, run: Run) -> None:
     """The message is kube-scheduler's, exit code 0: the question was answered."""
-    code, out, err = explain(capsys, "default/pending", "--objects", cluster)
+    code, out, err = run("explain", "default/pending", "--objects", cluster)
     assert (code, err) == (0, "")
     assert "does not fit on any node\n0/3 nodes are available: " in out
     assert "2 Insufficient cpu" in out
 
 
-def test_member_of_a_group_shows_which_quota_lacks_room(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_member_of_a_group_shows_which_quota_lacks_room(tmp_path: Path, run: Run) -> None:
     """The plugin of the group reads quotas from the file, too."""
     metadata = {"name": "g", "namespace": "default"}
     version = "scheduling.x-k8s.io/v1alpha1"
@@ -92,12 +83,12 @@ def test_member_of_a_group_shows_which_quota_lacks_room(tmp_path: Path, capsys: 
     member = pod_manifest("g-0", requests={"cpu": "1"}, labels=labels, scheduler_name=name)
     node = node_manifest("n1", allocatable={"cpu": "9", "pods": "9"})
     options = ("--objects", write(tmp_path, node, group, quota, member), "--config", ROOT / "configs/coscheduling.yaml")
-    code, out, err = explain(capsys, "default/g-0", *options)
+    code, out, err = run("explain", "default/g-0", *options)
     assert (code, err) == (0, "")
     assert "insufficient quota for the whole group: compute lacks requests.cpu: needed 2, limit 2, used 1" in out
 
 
-def test_preemption_names_its_victims(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_preemption_names_its_victims(tmp_path: Path, run: Run) -> None:
     """Where others would have to go it is told who, and that another node would do; nobody is told to go."""
     there = [
         item
@@ -113,21 +104,19 @@ def test_preemption_names_its_victims(tmp_path: Path, capsys: pytest.CaptureFixt
     objects.mkdir()
     cluster = write(objects, *there)
     file = write(tmp_path, pod_manifest("high", requests={"cpu": "1"}, priority=10))
-    code, out, err = explain(capsys, "-f", file, "--objects", cluster)
+    code, out, err = run("explain", "-f", file, "--objects", cluster)
     assert (code, err) == (0, "")
     told = re.search(r"preemption would nominate (n\d) and evict default/low-(n\d); equally good: 1 other node", out)
     assert told is not None, out
     assert told[1] == told[2]
 
 
-def test_pod_of_a_batch_profile_is_evaluated_with_a_note(
-    tmp_path: Path, cluster: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pod_of_a_batch_profile_is_evaluated_with_a_note(tmp_path: Path, cluster: Path, run: Run) -> None:
     """The nodes of one pod say little about its job; the note names the command that does."""
     pod = pod_manifest("new", requests={"cpu": "2"})
     pod["spec"]["schedulerName"] = "pyscheduler-kai"
     config = Path(__file__).parents[2] / "configs" / "batch-kai.yaml"
-    code, out, err = explain(capsys, "-f", write(tmp_path, pod), "--objects", cluster, "--config", config)
+    code, out, err = run("explain", "-f", write(tmp_path, pod), "--objects", cluster, "--config", config)
     assert code == 0
     assert "would be placed on" in out
     assert err == (
@@ -136,9 +125,7 @@ def test_pod_of_a_batch_profile_is_evaluated_with_a_note(
     )
 
 
-def test_priority_classes_may_have_server_set_fields(
-    tmp_path: Path, cluster: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_priority_classes_may_have_server_set_fields(tmp_path: Path, cluster: Path, run: Run) -> None:
     """What `kubectl get -o yaml` prints has versions and uids, which are no obstacle to a pod in a file."""
     printed = {"name": "high", "resourceVersion": "7", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
     folder = tmp_path / "classes"
@@ -147,41 +134,41 @@ def test_priority_classes_may_have_server_set_fields(
     pod = pod_manifest("new", requests={"cpu": "2"})
     pod["spec"]["priorityClassName"] = "high"
     file = write(tmp_path, pod)
-    code, out, err = explain(capsys, "-f", file, "--objects", cluster, "--objects", classes)
+    code, out, err = run("explain", "-f", file, "--objects", cluster, "--objects", classes)
     assert (code, err) == (0, "")
     assert "would be placed on large" in out
 
 
-def test_gated_pod_shows_its_gates(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gated_pod_shows_its_gates(cluster: Path, run: Run) -> None:
     """No node is looked at."""
-    code, out, _ = explain(capsys, "gated", "--objects", cluster)
+    code, out, _ = run("explain", "gated", "--objects", cluster)
     assert code == 0
     assert "not ready for scheduling\nSchedulingGates: " in out
     assert "example.com/wait" in out
 
 
-def test_bound_pod_is_evaluated_as_if_unbound(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bound_pod_is_evaluated_as_if_unbound(cluster: Path, run: Run) -> None:
     """A note says so; a pod of somebody else's gets the first profile's answer, with a note."""
-    code, _, err = explain(capsys, "bound", "--objects", cluster)
+    code, _, err = run("explain", "bound", "--objects", cluster)
     assert (code, err) == (0, "note: default/bound is bound to large; it is evaluated as if it were not bound yet\n")
-    code, _, err = explain(capsys, "theirs", "--objects", cluster)
+    code, _, err = run("explain", "theirs", "--objects", cluster)
     assert code == 0
     assert "no profile has the schedulerName" in err
 
 
-def test_json_and_jsonl_output(tmp_path: Path, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_and_jsonl_output(tmp_path: Path, cluster: Path, run: Run) -> None:
     """One object for one pod, a list for several, one a line on request."""
     two = write(tmp_path, pod_manifest("one"), pod_manifest("two", requests={"cpu": "99"}))
-    code, out, _ = explain(capsys, "-f", two, "--objects", cluster, "-o", "json")
+    code, out, _ = run("explain", "-f", two, "--objects", cluster, "-o", "json")
     one, other = json.loads(out)
     assert code == 0
     assert (one["pod"], one["message"], one["nodes"]) == ("default/one", "", 3)
     assert one["filter"]["tainted"]["plugin"] == "TaintToleration"
     assert set(one["best"]) <= set(one["feasible"]) == {"small", "large"}
     assert other["message"] == other["fitError"]
-    _, out, _ = explain(capsys, "-f", two, "--objects", cluster, "-o", "jsonl")
+    _, out, _ = run("explain", "-f", two, "--objects", cluster, "-o", "jsonl")
     assert [json.loads(line)["pod"] for line in out.splitlines()] == ["default/one", "default/two"]
-    _, out, _ = explain(capsys, "pending", "--objects", cluster, "-o", "json")
+    _, out, _ = run("explain", "pending", "--objects", cluster, "-o", "json")
     assert json.loads(out)["pod"] == "default/pending"
 
 
@@ -205,13 +192,13 @@ def test_json_and_jsonl_output(tmp_path: Path, cluster: Path, capsys: pytest.Cap
     ],
 )
 def test_mistake_is_one_line_without_traceback(
-    arguments: list[str], words: str, tmp_path: Path, cluster: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], words: str, tmp_path: Path, cluster: Path, run: Run
 ) -> None:
     """No traceback, exit code 1, or 2 for what the command line itself says."""
     bad = tmp_path / "bad.yaml"
     bad.write_text("{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {}}")
     typed = [{"CLUSTER": str(cluster), "BAD": str(bad)}.get(word, word) for word in arguments]
-    code, out, err = explain(capsys, *typed)
+    code, out, err = run("explain", *typed)
     assert code in {1, 2}
     assert out == ""
     assert words in err
@@ -232,7 +219,7 @@ def test_cases_are_answered_line_by_line(tmp_path: Path, capfdbinary: pytest.Cap
     assert (set(second), second["id"]) == ({"id", "error"}, "line 2")
 
 
-async def test_explain_writes_nothing_to_a_live_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_explain_writes_nothing_to_a_live_cluster(tmp_path: Path, run: Run) -> None:
     """Over HTTP: the answer is there, and not one object of the cluster has changed."""
     import asyncio
 
@@ -245,10 +232,10 @@ async def test_explain_writes_nothing_to_a_live_cluster(tmp_path: Path, capsys: 
     pod["spec"]["priorityClassName"] = "high"
     file = write(tmp_path, pod)
     try:
-        code, out, _ = await asyncio.to_thread(explain, capsys, "-f", file, "--master", server.url)
+        code, out, _ = await asyncio.to_thread(run, "explain", "-f", file, "--master", server.url)
         assert code == 0
         assert "would be placed on large" in out
-        code, out, _ = await asyncio.to_thread(explain, capsys, "default/pending", "--master", server.url)
+        code, out, _ = await asyncio.to_thread(run, "explain", "default/pending", "--master", server.url)
         assert "does not fit on any node" in out
     finally:
         await server.stop()
@@ -331,14 +318,14 @@ def pyscheduler_register(registry):
 
 @pytest.mark.slow
 def test_reserve_runs_in_a_trial_and_permit_is_named(
-    capsys: pytest.CaptureFixture[str], cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rejection at Reserve is the answer; the plugins that are not asked are named."""
     config = installed(tmp_path, monkeypatch, "Licences", LICENCES)
 
     def answer(*options: str, **labels: str) -> tuple[str, str]:
         pod = write(tmp_path, pod_manifest("new", requests={"cpu": "2"}, labels=labels))
-        code, out, err = explain(capsys, "-f", pod, "--objects", cluster, "--config", config, *options)
+        code, out, err = run("explain", "-f", pod, "--objects", cluster, "--config", config, *options)
         assert code == 0
         return out, err
 
@@ -358,30 +345,30 @@ def test_reserve_runs_in_a_trial_and_permit_is_named(
 
 
 def test_an_exception_of_a_plugin_is_shown_with_its_traceback_on_request(
-    capsys: pytest.CaptureFixture[str], cluster: Path, tmp_path: Path, fragile: Path
+    run: Run, cluster: Path, tmp_path: Path, fragile: Path
 ) -> None:
     """Without the option, a note names plugin, extension point and line."""
     pod = write(tmp_path, pod_manifest("new"))
     arguments = ("-f", pod, "--objects", cluster, "--config", fragile)
-    code, out, err = explain(capsys, *arguments)
+    code, out, err = run("explain", *arguments)
     assert code == 0
     assert 'cannot be evaluated: running "Fragile" filter plugin: LookupError: no rack of small' in out
     failed = 'plugin "Fragile" failed at Filter (pod=default/new): LookupError: no rack of small'
     note = f"note: {failed}, fragile_hooks.py:13 in Fragile.filter"
     assert err == f"{note}; --traceback shows more\n"
-    _, _, err = explain(capsys, *arguments, "--traceback")
+    _, _, err = run("explain", *arguments, "--traceback")
     assert err.startswith(f"{note}\n  Traceback (most recent call last):\n")
     assert 'raise LookupError(f"no rack of {node.name}")' in err
     assert err.endswith("LookupError: no rack of small\n")
 
 
 def test_an_answer_of_the_wrong_type_has_no_traceback_to_show(
-    capsys: pytest.CaptureFixture[str], cluster: Path, tmp_path: Path, fragile: Path
+    run: Run, cluster: Path, tmp_path: Path, fragile: Path
 ) -> None:
     """The note does not offer a traceback where the scheduler itself found the mistake."""
     pod = write(tmp_path, pod_manifest("new", labels={"wrong": "yes"}))
     for more in ((), ("--traceback",)):
-        code, _, err = explain(capsys, "-f", pod, "--objects", cluster, "--config", fragile, *more)
+        code, _, err = run("explain", "-f", pod, "--objects", cluster, "--config", fragile, *more)
         assert code == 0
         assert err == (
             'note: plugin "Fragile" failed at PreEnqueue (pod=default/new): TypeError: PreEnqueue returned bool; '
@@ -389,14 +376,12 @@ def test_an_answer_of_the_wrong_type_has_no_traceback_to_show(
         )
 
 
-def test_failures_for_other_pods_are_not_shown(
-    capsys: pytest.CaptureFixture[str], cluster: Path, fragile: Path
-) -> None:
+def test_failures_for_other_pods_are_not_shown(run: Run, cluster: Path, fragile: Path) -> None:
     """A plugin that fails for each pod that is read gives one note, about the pod that is explained."""
-    _, _, err = explain(capsys, "default/pending", "--objects", cluster, "--config", fragile)
+    _, _, err = run("explain", "default/pending", "--objects", cluster, "--config", fragile)
     assert err == (
         'note: plugin "Fragile" failed at PreEnqueue (pod=default/pending): LookupError: no team of pending, '
         "fragile_hooks.py:9 in Fragile.pre_enqueue; --traceback shows more\n"
     )
-    _, _, err = explain(capsys, "default/bound", "--objects", cluster, "--config", fragile)
+    _, _, err = run("explain", "default/bound", "--objects", cluster, "--config", fragile)
     assert "pending" not in err

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.cli.main import main
+from tests.cli.conftest import Run
 
 CASES = """\
 defaults: {schedulerName: kai-scheduler}
@@ -21,19 +21,17 @@ cases:
 """
 
 
-def plan(capsysbinary: pytest.CaptureFixture[bytes], *arguments: str) -> tuple[int, list[Any], str]:
+def plan(run: Run, *arguments: str) -> tuple[int, list[Any], str]:
     """Run the command and return its exit code, the JSON lines on standard output, and standard error."""
-    with pytest.raises(SystemExit) as exit_info:
-        main(["podgroup", "plan", *arguments])
-    out, err = capsysbinary.readouterr()
-    return int(exit_info.value.code or 0), [json.loads(line) for line in out.splitlines()], err.decode()
+    code, out, err = run("podgroup", "plan", *arguments)
+    return code, [json.loads(line) for line in out.splitlines()], err
 
 
-def test_each_pod_of_a_case_gets_an_answer(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_each_pod_of_a_case_gets_an_answer(tmp_path: Path, run: Run) -> None:
     """Pods of other schedulers are skipped; what a case expects changes nothing."""
     path = tmp_path / "cases.yaml"
     path.write_text(CASES, encoding="utf-8")
-    code, answers, err = plan(capsysbinary, "--cases", str(path), "-o", "jsonl")
+    code, answers, err = plan(run, "--cases", str(path), "-o", "jsonl")
     assert (code, err) == (0, "")
     (answer,) = answers
     other, own = answer["actual"]
@@ -41,13 +39,11 @@ def test_each_pod_of_a_case_gets_an_answer(tmp_path: Path, capsysbinary: pytest.
     assert (own["podGroup"]["name"], own["podSubGroup"]) == ("pg-q-v", None)
 
 
-def test_a_case_that_cannot_be_read_is_an_error_among_answers(
-    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_a_case_that_cannot_be_read_is_an_error_among_answers(tmp_path: Path, run: Run) -> None:
     """The other cases are answered, and the exit code is 1."""
     path = tmp_path / "cases.yaml"
     path.write_text(CASES + "- {id: two, pods: [5]}\n- three\n", encoding="utf-8")
-    code, answers, _ = plan(capsysbinary, "--cases", str(path))
+    code, answers, _ = plan(run, "--cases", str(path))
     assert (code, [answer["id"] for answer in answers]) == (1, ["one", "two", "case 3"])
     assert [sorted(answer) for answer in answers] == [["actual", "id"], ["error", "id"], ["error", "id"]]
 
@@ -67,12 +63,12 @@ def test_a_case_that_cannot_be_read_is_an_error_among_answers(
     ],
 )
 def test_mistakes_are_one_line(
-    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], text: str | None, arguments: tuple[str, ...], said: str
+    tmp_path: Path, run: Run, text: str | None, arguments: tuple[str, ...], said: str
 ) -> None:
     """The message says what is wrong and what to do."""
     path = tmp_path / "cases.yaml"
     if text is not None:
         path.write_text(text, encoding="utf-8")
-    code, answers, err = plan(capsysbinary, "--cases", str(path), *arguments)
+    code, answers, err = plan(run, "--cases", str(path), *arguments)
     assert (code, answers, err.count("\n")) == (1, [], 1)
     assert said in err

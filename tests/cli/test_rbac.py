@@ -13,7 +13,6 @@ import yaml
 from kube_objects.kinds import kind_of
 from pyscheduler import ClusterEvent, ClusterEventWithHint, EnqueueExtensions, FilterPlugin, Pod, PolicyRule
 from pyscheduler.api import BUILT_IN_KINDS, Service
-from pyscheduler.cli.main import main
 from pyscheduler.cli.offline_scheduler import offline_scheduler
 from pyscheduler.cli.rbac import as_list, grants_of
 from pyscheduler.config.load import load, loads
@@ -23,6 +22,7 @@ from pyscheduler.podgroup import DIALECTS, GroupObject, Key, KeyPlace
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler_batch.dialects import QUEUE_DIALECTS
 from pyscheduler_batch.model.queue_object import QueueObject
+from tests.cli.conftest import Run
 from tests.examples.conftest import ROOT
 
 FILE = """
@@ -52,22 +52,18 @@ class Choosy(FilterPlugin, EnqueueExtensions):
         return [ClusterEventWithHint(ClusterEvent(EventResource.STORAGE_CLASS, ActionType.ADD))]
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def said(run: Run, *arguments: str) -> str:
     """Run `config --rbac`; return what it printed."""
-    with pytest.raises(SystemExit) as ended:
-        main(["config", "--rbac", *arguments])
-    out = capsys.readouterr()
-    assert (ended.value.code, out.err) == (0, "")
-    return out.out
+    code, out, err = run("config", "--rbac", *arguments)
+    assert (code, err) == (0, "")
+    return out
 
 
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def refusal(run: Run, *arguments: str) -> str:
     """Run `config`; return the one line that says why not."""
-    with pytest.raises(SystemExit) as ended:
-        main(["config", *arguments])
-    out = capsys.readouterr()
-    assert (ended.value.code, out.out, out.err.count("\n")) == (1, "", 1)
-    return out.err
+    code, out, err = run("config", *arguments)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    return err
 
 
 def permissions(manifests: list[dict[str, Any]]) -> dict[str, set[str]]:
@@ -164,7 +160,7 @@ def test_no_lease_rule_without_leader_election() -> None:
     assert choosy(leader_elect=False).keys() == {"ClusterRole/it", "Role/x/it"}
 
 
-def test_review_permissions_unless_no_delegated_auth(capsys: pytest.CaptureFixture[str]) -> None:
+def test_review_permissions_unless_no_delegated_auth(run: Run) -> None:
     """Two reviews, and one object read by name; nothing of it with `--no-delegated-auth`."""
     without = choosy(leader_elect=False)
     found = choosy(leader_elect=False, delegated_auth=True)
@@ -174,12 +170,12 @@ def test_review_permissions_unless_no_delegated_auth(capsys: pytest.CaptureFixtu
         "create authorization.k8s.io/subjectaccessreviews",
     }
     assert found == without
-    assert "reviews" not in said(capsys, "--no-delegated-auth")
+    assert "reviews" not in said(run, "--no-delegated-auth")
 
 
-def test_default_profile_writes_only_core_objects(capsys: pytest.CaptureFixture[str]) -> None:
+def test_default_profile_writes_only_core_objects(run: Run) -> None:
     """The default profile writes bindings, statuses and events, and reads built-in kinds; no wildcard anywhere."""
-    found = permissions(json.loads(said(capsys, "-o", "json"))["items"])
+    found = permissions(json.loads(said(run, "-o", "json"))["items"])
     cluster = found["ClusterRole/pyscheduler"]
     assert cluster >= DEFAULT
     readable = {f"{kind.group}/{kind.plural}" for kind in BUILT_IN_KINDS}
@@ -189,21 +185,21 @@ def test_default_profile_writes_only_core_objects(capsys: pytest.CaptureFixture[
     assert "*" not in "".join(sorted(set().union(*found.values())))
 
 
-def test_yaml_and_json_are_the_same_manifests(capsys: pytest.CaptureFixture[str]) -> None:
+def test_yaml_and_json_are_the_same_manifests(run: Run) -> None:
     """Both forms, twice: the same every time, each rule under a comment that says what for."""
     arguments = ("--service-account", "kube-system:pyscheduler", "--config", str(ROOT / "configs/default.yaml"))
-    text = said(capsys, *arguments)
+    text = said(run, *arguments)
     manifests = list(yaml.safe_load_all(text))
-    assert json.loads(said(capsys, *arguments, "-o", "json"))["items"] == manifests
-    assert said(capsys, *arguments) == text
+    assert json.loads(said(run, *arguments, "-o", "json"))["items"] == manifests
+    assert said(run, *arguments) == text
     assert text.startswith("# Made by: pyscheduler config --config ")
     rules = sum(len(each.get("rules", ())) for each in manifests)
     assert text.count("\n  # for ") == rules
 
 
-def test_roles_can_be_bound_to_an_account(capsys: pytest.CaptureFixture[str]) -> None:
+def test_roles_can_be_bound_to_an_account(run: Run) -> None:
     """Each role is followed by its binding, of its kind and in its namespace, to that account."""
-    text = said(capsys, "--name", "mine", "--service-account", "kube-system:robot")
+    text = said(run, "--name", "mine", "--service-account", "kube-system:robot")
     manifests = list(yaml.safe_load_all(text))
     for role, binding in zip(manifests[::2], manifests[1::2], strict=True):
         assert binding["kind"] == f"{role['kind']}Binding"
@@ -214,21 +210,19 @@ def test_roles_can_be_bound_to_an_account(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("text", ["pyscheduler", ":pyscheduler", "kube-system:", "a:b:c"])
-def test_an_account_is_namespace_and_name(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_account_is_namespace_and_name(text: str, run: Run) -> None:
     """Anything else is told in one line."""
-    assert refusal(capsys, "--rbac", "--service-account", text).startswith(
-        f'error: --service-account "{text}" must be '
-    )
+    assert refusal(run, "--rbac", "--service-account", text).startswith(f'error: --service-account "{text}" must be ')
 
 
 @pytest.mark.parametrize("option", ["--name", "--service-account"])
-def test_options_about_roles_need_roles(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_about_roles_need_roles(option: str, run: Run) -> None:
     """They would say nothing without `--rbac`."""
-    assert refusal(capsys, option, "a:b") == f"error: {option} is for roles; add --rbac\n"
+    assert refusal(run, option, "a:b") == f"error: {option} is for roles; add --rbac\n"
 
 
-def test_mistake_in_the_file_is_reported_with_rbac(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistake_in_the_file_is_reported_with_rbac(tmp_path: Path, run: Run) -> None:
     """A profile that cannot be built has no permissions."""
     file = tmp_path / "profile.yaml"
     file.write_text((FILE % "true").replace("Choosy", "Nobody"), encoding="utf-8")
-    assert 'plugin "Nobody" does not exist' in refusal(capsys, "--rbac", "--config", str(file))
+    assert 'plugin "Nobody" does not exist' in refusal(run, "--rbac", "--config", str(file))

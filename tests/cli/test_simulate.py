@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from pyscheduler.cli.main import main
 from pyscheduler.config.load import loads
 from tests import processes
+from tests.cli.conftest import Run
 
 ROOT = Path(__file__).parents[2]
 TWO = """
@@ -43,20 +43,9 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def simulate(capsysbinary: pytest.CaptureFixture[bytes], *arguments: object) -> tuple[int, str, str]:
-    """Run the command; return exit code, output and complaints."""
-    try:
-        main(["simulate", *map(str, arguments)])
-        code = 0
-    except SystemExit as ended:
-        code = int(ended.code or 0)
-    out, err = capsysbinary.readouterr()
-    return code, out.decode(), err.decode()
-
-
-def test_table_output(file: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_table_output(file: Path, run: Run) -> None:
     """A line per scenario, a line per failure, and a sum."""
-    code, out, err = simulate(capsysbinary, file)
+    code, out, err = run("simulate", file)
     assert (code, err) == (1, "")
     lines = out.splitlines()
     assert re.fullmatch(r"passed  good-one +1\.5 s  all fit", lines[0])
@@ -65,9 +54,9 @@ def test_table_output(file: Path, capsysbinary: pytest.CaptureFixture[bytes]) ->
     assert re.fullmatch(r"1 of 2 scenarios passed in \d+\.\d s", lines[3])
 
 
-def test_json_output(file: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_json_output(file: Path, run: Run) -> None:
     """One array, in which every pod's state after every step can be looked up."""
-    code, out, err = simulate(capsysbinary, file, "-o", "json", "--select", "good-*")
+    code, out, err = run("simulate", file, "-o", "json", "--select", "good-*")
     assert (code, err) == (0, "")
     (result,) = json.loads(out)
     assert (result["id"], result["passed"], result["failures"]) == ("good-one", True, [])
@@ -85,18 +74,16 @@ def test_json_output(file: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> 
         pytest.param(["bad*", "g*"], ["good-one", "bad-one"], id="repeated"),
     ],
 )
-def test_scenarios_are_selected(
-    file: Path, capsysbinary: pytest.CaptureFixture[bytes], patterns: list[str], ids: list[str]
-) -> None:
+def test_scenarios_are_selected(file: Path, run: Run, patterns: list[str], ids: list[str]) -> None:
     """By id or pattern, and run in the order of the file."""
     options = [part for pattern in patterns for part in ("--select", pattern)]
-    _, out, _ = simulate(capsysbinary, file, "-o", "json", *options)
+    _, out, _ = run("simulate", file, "-o", "json", *options)
     assert [result["id"] for result in json.loads(out)] == ids
 
 
-def test_the_configuration_is_printed(file: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_the_configuration_is_printed(file: Path, run: Run) -> None:
     """What is printed can be used as `--config`."""
-    code, out, _ = simulate(capsysbinary, file, "--print-config", "good-one")
+    code, out, _ = run("simulate", file, "--print-config", "good-one")
     assert code == 0
     assert loads(out).profiles[0].scheduler_name == "pyscheduler"
     assert yaml.safe_load(out)["kind"] == "KubeSchedulerConfiguration"
@@ -113,20 +100,20 @@ def test_the_configuration_is_printed(file: Path, capsysbinary: pytest.CaptureFi
     ],
 )
 def test_mistakes_are_one_line_and_code_2(
-    file: Path, capsysbinary: pytest.CaptureFixture[bytes], text: str, arguments: list[Any], complaint: str
+    file: Path, run: Run, text: str, arguments: list[Any], complaint: str
 ) -> None:
     """Nothing is printed on standard output, and nothing is run."""
     file.write_text(text)
-    code, out, err = simulate(capsysbinary, file, *arguments)
+    code, out, err = run("simulate", file, *arguments)
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
     assert err.startswith("error: ")
     assert complaint in err
 
 
-def test_an_id_may_be_in_one_file_only(file: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_an_id_may_be_in_one_file_only(file: Path, run: Run) -> None:
     """Two files are one list of scenarios."""
-    code, _, err = simulate(capsysbinary, file, file)
+    code, _, err = run("simulate", file, file)
     assert code == 2
     assert "the id is already used in another file" in err
 
@@ -149,13 +136,13 @@ def test_the_same_seed_gives_the_same_bytes_in_every_process(file: Path) -> None
     assert any(run(seed, "1") != first for seed in (2, 3, 4))
 
 
-def test_the_example_runs(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_the_example_runs(run: Run) -> None:
     """What the page of the example says to type does what it says."""
     page = (ROOT / "examples/05-scenarios/README.md").read_text(encoding="utf-8")
     lines = re.findall(r"^pyscheduler simulate (.+)$", page, re.MULTILINE)
     assert len(lines) == 3
     for line in lines:
         first, *rest = line.split()
-        code, out, err = simulate(capsysbinary, ROOT / first, *rest)
+        code, out, err = run("simulate", ROOT / first, *rest)
         assert (code, err) == (0, "")
         assert "nine-of-ten" in out or "KubeSchedulerConfiguration" in out

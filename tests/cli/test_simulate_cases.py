@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.cli.main import main
+from tests.cli.conftest import Run
 
 FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 CASE = {
@@ -55,38 +55,34 @@ FILES = {
 }
 
 
-def simulate(capsysbinary: pytest.CaptureFixture[bytes], *arguments: str) -> tuple[int, list[Any], str]:
+def simulate(run: Run, *arguments: str) -> tuple[int, list[Any], str]:
     """Run the command and return its exit code, the JSON lines on standard output, and standard error."""
-    with pytest.raises(SystemExit) as exit_info:
-        main(["simulate", *arguments])
-    out, err = capsysbinary.readouterr()
-    return int(exit_info.value.code or 0), [json.loads(line) for line in out.splitlines()], err.decode()
+    code, out, err = run("simulate", *arguments)
+    return code, [json.loads(line) for line in out.splitlines()], err
 
 
 @pytest.mark.parametrize("name", ["cases.jsonl", "cases.jsonl.gz"])
-def test_each_line_gets_an_answer(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], name: str) -> None:
+def test_each_line_gets_an_answer(tmp_path: Path, run: Run, name: str) -> None:
     """The answer has the case's id; the expected answer of a case changes nothing."""
     text = "".join(
         json.dumps(each) + "\n" for each in (CASE, {**CASE, "id": "two", "expected": {"tasks": {}}})
     ).encode()
     path = tmp_path / name
     path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-    code, answers, err = simulate(capsysbinary, "--batch-cases", str(path), "-o", "jsonl")
+    code, answers, err = simulate(run, "--batch-cases", str(path), "-o", "jsonl")
     assert (code, err) == (0, "")
     assert [answer["id"] for answer in answers] == ["one", "two"]
     assert all(answer["actual"]["tasks"] == {"t": {"state": "allocated", "node": "n1"}} for answer in answers)
 
 
 @pytest.mark.slow
-def test_a_case_that_cannot_be_decided_is_an_error_among_answers(
-    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_a_case_that_cannot_be_decided_is_an_error_among_answers(tmp_path: Path, run: Run) -> None:
     """The other cases are decided, and the exit code is 1."""
     path = tmp_path / "cases.jsonl"
     late = {"name": "j", "queue": "q", "createdSecondsAgo": 9e18}
     broken = [{"id": "x"}, {**CASE, "actions": ["dance"]}, {**CASE, "jobs": [3]}, {**CASE, "jobs": [late]}]
     path.write_text("\n".join(["[", "3", *map(json.dumps, [*broken, CASE])]))
-    code, answers, err = simulate(capsysbinary, "--batch-cases", str(path))
+    code, answers, err = simulate(run, "--batch-cases", str(path))
     assert (code, err) == (1, "")
     assert ["error" in answer for answer in answers] == [True] * 6 + [False]
     assert answers[2]["error"] == 'the case has neither "actions" (KAI) nor "configuration" (Volcano)'
@@ -102,22 +98,20 @@ def test_a_case_that_cannot_be_decided_is_an_error_among_answers(
         pytest.param(b'{"id":' + b"[" * 500 + b"]" * 500 + b', "actions": ["dance"]}', id="deeply nested id"),
     ],
 )
-def test_a_line_that_cannot_be_read_is_an_error_among_answers(
-    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], line: bytes
-) -> None:
+def test_a_line_that_cannot_be_read_is_an_error_among_answers(tmp_path: Path, run: Run, line: bytes) -> None:
     """The number of the line names it, and the next line is decided."""
     path = tmp_path / "cases.jsonl"
     path.write_bytes(line + b"\n" + json.dumps(CASE).encode())
-    code, answers, err = simulate(capsysbinary, "--batch-cases", str(path))
+    code, answers, err = simulate(run, "--batch-cases", str(path))
     assert (code, err) == (1, "")
     assert [(answer["id"], "error" in answer) for answer in answers] == [("line 1", True), ("one", False)]
 
 
-def test_an_id_that_contains_itself_is_replaced(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_an_id_that_contains_itself_is_replaced(tmp_path: Path, run: Run) -> None:
     """The number of the case names it."""
     path = tmp_path / "queues.yaml"
     path.write_text("cases: [{id: &a [*a]}, {id: *a, algorithm: kai-proportion, total: 1, queues: [{name: q}]}]")
-    code, answers, _ = simulate(capsysbinary, "--queue-cases", str(path))
+    code, answers, _ = simulate(run, "--queue-cases", str(path))
     assert code == 1
     assert answers == [
         {"id": "case 1", "error": 'no algorithm named "None"'},
@@ -125,11 +119,11 @@ def test_an_id_that_contains_itself_is_replaced(tmp_path: Path, capsysbinary: py
     ]
 
 
-def test_queue_cases_are_computed(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_queue_cases_are_computed(tmp_path: Path, run: Run) -> None:
     """What cannot be computed is an error among the answers."""
     path = tmp_path / "queues.yaml"
     path.write_text(QUEUES)
-    code, answers, _ = simulate(capsysbinary, "--queue-cases", str(path))
+    code, answers, _ = simulate(run, "--queue-cases", str(path))
     assert code == 1
     assert answers[0] == {"id": "thirds", "actual": {"fairShare": {"a": 1.0, "b": 2.0}}}
     assert answers[1:3] == [
@@ -157,14 +151,12 @@ def test_queue_cases_are_computed(tmp_path: Path, capsysbinary: pytest.CaptureFi
         (["--queue-cases", "EMPTY"], 'the file with cases has no list "cases"'),
     ],
 )
-def test_mistakes_are_one_line_and_code_2(
-    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], arguments: list[str], complaint: str
-) -> None:
+def test_mistakes_are_one_line_and_code_2(tmp_path: Path, run: Run, arguments: list[str], complaint: str) -> None:
     """Nothing is printed on standard output."""
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     given = (str(tmp_path / each) if each in FILES else each for each in arguments)
-    code, out, err = simulate(capsysbinary, *given)
+    code, out, err = simulate(run, *given)
     assert (code, out) == (2, [])
     assert len(err.splitlines()) == 1
     assert err.startswith("error: ")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_simulate_trace import simulate
+from tests.cli.conftest import Run
 
 #: Team a takes the whole cluster for two hours; a minute later team b needs a half, as its quota promises.
 TRACE = """\
@@ -27,11 +27,11 @@ def trace(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_policies_with_quotas_reclaim_and_fifo_waits(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_policies_with_quotas_reclaim_and_fifo_waits(trace: Path, run: Run) -> None:
     """Under FIFO the second team waits for two hours; with quotas a job of the first team loses its minute of work."""
     policies = ["fifo", "drf", "proportion", "capacity", "kai"]
     arguments = ["--trace", trace, "--nodes", "2x8gpu", "--compare", ",".join(policies), "--quota", "a=8,b=8"]
-    code, out, err = simulate(capsysbinary, *arguments, "-o", "json")
+    code, out, err = run("simulate", *arguments, "-o", "json")
     assert (code, err) == (0, "")
     told = json.loads(out)
     assert told["quotas"] == {"a": 8, "b": 8}
@@ -54,9 +54,9 @@ def test_policies_with_quotas_reclaim_and_fifo_waits(trace: Path, capsysbinary: 
 
 
 @pytest.mark.slow
-def test_table_has_a_line_per_policy(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_table_has_a_line_per_policy(trace: Path, run: Run) -> None:
     """The quotas come first; the default quotas follow the work of the teams."""
-    code, out, err = simulate(capsysbinary, "--trace", trace, "--nodes", "2x8gpu", "--compare", "fifo,kai")
+    code, out, err = run("simulate", "--trace", trace, "--nodes", "2x8gpu", "--compare", "fifo,kai")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == "quotas in GPUs: a 13, b 3"
@@ -78,30 +78,26 @@ def test_table_has_a_line_per_policy(trace: Path, capsysbinary: pytest.CaptureFi
         (["--compare", "missing.yaml"], "missing.yaml"),
     ],
 )
-def test_mistake_gives_one_line(
-    arguments: list[str], message: str, trace: Path, capsysbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_mistake_gives_one_line(arguments: list[str], message: str, trace: Path, run: Run) -> None:
     """Exit code 2 and a line that names the option."""
-    code, out, err = simulate(capsysbinary, "--trace", trace, *arguments)
+    code, out, err = run("simulate", "--trace", trace, *arguments)
     assert (code, out) == (2, "")
     assert message in err
     assert len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("team", [pytest.param("", id="empty"), pytest.param("Team ü/1", id="no name of an object")])
-def test_team_that_cannot_name_a_queue(team: str, trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_team_that_cannot_name_a_queue(team: str, trace: Path, run: Run) -> None:
     """The line names the file and the job; the exit code is 2."""
     trace.write_text(TRACE.replace("b1,b,", f"b1,{team},"), encoding="utf-8")
-    code, out, err = simulate(capsysbinary, "--trace", trace, "--compare", "fifo")
+    code, out, err = run("simulate", "--trace", trace, "--compare", "fifo")
     assert (code, out) == (2, "")
     assert err == (
         f"error: {trace}: vc of job b1 is {team!r}; with --compare, it must be the name of a queue, such as vc1\n"
     )
 
 
-def test_configuration_file_is_a_policy(
-    trace: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_configuration_file_is_a_policy(trace: Path, tmp_path: Path, run: Run) -> None:
     """The first profile of the file must enable Batch; its preset says which objects are created."""
     path = tmp_path / "mine.yaml"
     head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -111,12 +107,12 @@ def test_configuration_file_is_a_policy(
         "  pluginConfig: [{name: Batch, args: {preset: kai, actions: allocate}}]\n"
     )
     arguments = ["--trace", trace, "--nodes", "2x8gpu", "--compare", path, "-o", "json"]
-    code, out, err = simulate(capsysbinary, *arguments)
+    code, out, err = run("simulate", *arguments)
     assert (code, err) == (0, "")
     (found,) = json.loads(out)["policies"]
     assert (found["finished"], found["evicted_jobs"]) == (3, 0)
     path.write_text(head)
-    code, _, err = simulate(capsysbinary, *arguments)
+    code, _, err = run("simulate", *arguments)
     assert code == 2
     assert "the first profile must enable Batch" in err
 
@@ -129,29 +125,27 @@ tiers:
 """
 
 
-def test_hierarchical_capacity_gets_its_root_queue(
-    trace: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_hierarchical_capacity_gets_its_root_queue(trace: Path, tmp_path: Path, run: Run) -> None:
     """A file of Volcano whose queues are a tree finishes all jobs, as with Volcano's scheduler, which makes root."""
     path = tmp_path / "volcano.yaml"
     path.write_text(HIERARCHY)
     arguments = ["--trace", trace, "--nodes", "2x8gpu", "--compare", path, "-o", "json"]
-    code, out, err = simulate(capsysbinary, *arguments)
+    code, out, err = run("simulate", *arguments)
     assert (code, err) == (0, "")
     (found,) = json.loads(out)["policies"]
     assert (found["finished"], found["never_started"]) == (3, [])
 
 
-def test_jobs_that_never_start_have_a_reason(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_jobs_that_never_start_have_a_reason(trace: Path, run: Run) -> None:
     """A cluster with too few GPUs finishes nothing: one line says why, the slowdown is null, and the exit code is 3."""
     arguments = ["--trace", trace, "--nodes", "2x4gpu", "--compare", "fifo"]
-    code, out, err = simulate(capsysbinary, *arguments, "-o", "json")
+    code, out, err = run("simulate", *arguments, "-o", "json")
     assert (code, err) == (3, "")
     (found,) = json.loads(out)["policies"]
     assert (found["finished"], found["slowdown_mean"], found["slowdown_p95"]) == (0, None, None)
     (why,) = found["never_started"]
     assert (why["reason"], why["jobs"]) == ("NotEnoughResources", 3)
     assert why["message"].startswith("no node has room")
-    code, out, err = simulate(capsysbinary, *arguments)
+    code, out, err = run("simulate", *arguments)
     assert (code, err) == (3, "")
     assert out.splitlines()[-1] == f"fifo: 3 of 3 jobs never started: {why['reason']}: {why['message']}"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pyscheduler.cli.main import main
 from pyscheduler_lab.simulation.job_traces import TRACES, read_jobs
+from tests.cli.conftest import Run
 
 ROOT = Path(__file__).parents[2]
 FIELDS = [
@@ -40,21 +40,10 @@ def trace(tmp_path: Path) -> Path:
     return path
 
 
-def simulate(capsysbinary: pytest.CaptureFixture[bytes], *arguments: object) -> tuple[int, str, str]:
-    """Run the command; return exit code, output and complaints."""
-    try:
-        main(["simulate", *map(str, arguments)])
-        code = 0
-    except SystemExit as ended:
-        code = int(ended.code or 0)
-    out, err = capsysbinary.readouterr()
-    return code, out.decode(), err.decode()
-
-
-def test_summary_table(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_summary_table(trace: Path, run: Run) -> None:
     """Everything that was asked of a replay, attempts and time by phase among it; nothing on standard error."""
     config = ROOT / "configs/coscheduling.yaml"
-    code, out, err = simulate(capsysbinary, "--trace", trace, "--nodes", "2x8gpu", "--config", config)
+    code, out, err = run("simulate", "--trace", trace, "--nodes", "2x8gpu", "--config", config)
     assert (code, err) == (0, "")
     rows = dict(re.split(r" {2,}", line, maxsplit=1) for line in out.splitlines())
     assert rows["jobs"] == "2 of 2 finished in 3.0 h"
@@ -71,9 +60,9 @@ def test_summary_table(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) 
     assert "warning" not in rows
 
 
-def test_json_output(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_json_output(trace: Path, run: Run) -> None:
     """One object with these fields and no others."""
-    code, out, err = simulate(capsysbinary, "--trace", trace, "--nodes", "2x8gpu", "--seed", 3, "-o", "json")
+    code, out, err = run("simulate", "--trace", trace, "--nodes", "2x8gpu", "--seed", 3, "-o", "json")
     assert (code, err) == (0, "")
     told = json.loads(out)
     assert list(told) == FIELDS
@@ -82,12 +71,10 @@ def test_json_output(trace: Path, capsysbinary: pytest.CaptureFixture[bytes]) ->
     assert told["partial_gpu_seconds"] == pytest.approx(8 * 7140, rel=0.01)
 
 
-def test_philly_is_found_from_any_working_directory(
-    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_philly_is_found_from_any_working_directory(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """By its name, whatever the working directory; a cluster that fits nobody is answered soon."""
     monkeypatch.chdir(tmp_path)
-    code, _, err = simulate(capsysbinary, "--trace", "philly", "--vc", "vc9")
+    code, _, err = run("simulate", "--trace", "philly", "--vc", "vc9")
     assert code == 2
     assert re.fullmatch(
         r'error: \S+philly_jobs\.csv\.gz: --vc: no virtual cluster "vc9" in the trace; it has .+\n', err
@@ -109,12 +96,10 @@ def test_philly_agrees_with_its_readme() -> None:
         assert read_jobs("philly", vc=vc, shape="worker")[0].gpus == 1
 
 
-def test_progress_is_shown_only_on_a_terminal(
-    trace: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_is_shown_only_on_a_terminal(trace: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line on standard error, written over and gone at the end; standard output is as without."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    code, out, err = simulate(capsysbinary, "--trace", trace, "--nodes", "2x8gpu", "-o", "json")
+    code, out, err = run("simulate", "--trace", trace, "--nodes", "2x8gpu", "-o", "json")
     assert code == 0
     assert list(json.loads(out)) == FIELDS
     assert re.search(r"\rday +0\.0   jobs \d/2   waiting \d   finished \d   GPUs in use \d+   attempts \d+", err)
@@ -142,30 +127,28 @@ def test_progress_is_shown_only_on_a_terminal(
         pytest.param(["--trace", "TRACE", "--feature-gates", "Nothing=true"], "Nothing", id="gates"),
     ],
 )
-def test_mistakes_are_one_line_and_code_2(
-    trace: Path, capsysbinary: pytest.CaptureFixture[bytes], arguments: list[str], complaint: str
-) -> None:
+def test_mistakes_are_one_line_and_code_2(trace: Path, run: Run, arguments: list[str], complaint: str) -> None:
     """Nothing is printed on standard output, and nothing is run."""
-    code, out, err = simulate(capsysbinary, *(str(trace) if each == "TRACE" else each for each in arguments))
+    code, out, err = run("simulate", *(str(trace) if each == "TRACE" else each for each in arguments))
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
     assert err.startswith("error: ")
     assert complaint in err
 
 
-def test_a_job_that_never_ran_is_named(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_job_that_never_ran_is_named(tmp_path: Path, run: Run) -> None:
     """On standard error, with the reason; the exit code is 3. It does not count in the utilisation."""
     path = tmp_path / "three.csv"
     path.write_text(TRACE + "huge,90,10,1,16,8000,1024\n")
     arguments = ("--trace", path, "--nodes", "2x8gpu", "--config", ROOT / "configs/coscheduling.yaml")
     text = "error: job huge never ran: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
-    code, out, err = simulate(capsysbinary, *arguments, "-o", "json")
+    code, out, err = run("simulate", *arguments, "-o", "json")
     told = json.loads(out)
     assert (code, list(told)) == (3, [*FIELDS, "never_ran"])
     assert (told["finished"], [*told["never_ran"]]) == (2, ["huge"])
     assert told["gpu_utilisation"] == pytest.approx(2 / 3, abs=0.001)
     assert err.startswith(text)
     assert len(err.splitlines()) == 1
-    code, out, err = simulate(capsysbinary, *arguments)
+    code, out, err = run("simulate", *arguments)
     assert (code, err.startswith(text)) == (3, True)
     assert re.search(r"^GPU utilisation +66\.7%$", out, re.MULTILINE)
