@@ -2,45 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from typing import Any
-
-import attrs
 
 from kube_testserver.cluster import EmbeddedCluster
 from kube_testserver.serving.faults import Fault
-from pyscheduler.cli.offline_scheduler import offline_scheduler
-from pyscheduler.cli.rbac import as_list, grants_of
-from pyscheduler.cluster.in_process import InProcessTransport
-from pyscheduler.config.load import loads
-from pyscheduler.runtime.assembly.discovery import discover
-from pyscheduler.scheduler.assembly import build
-from pyscheduler.scheduler.scheduler import Scheduler
 from pyscheduler.testing import VirtualClock, node_manifest, pod_manifest
-from tests.deploy.conftest import ROOT, manifest
-from tests.integration.test_least_privilege import roles_among, unused
-
-
-@attrs.frozen
-class Granted:
-    """A scheduler, or a binder, with a role of its own."""
-
-    scheduler: Scheduler
-    roles: list[dict[str, Any]]
-
-    @classmethod
-    def of(cls, cluster: EmbeddedCluster, clock: VirtualClock, name: str, text: str) -> Granted:
-        """Grant what a configuration needs to an account of that name."""
-        config, registry = loads(text.replace("leaderElect: true", "leaderElect: false"), source="test"), discover()
-        grants = grants_of(offline_scheduler(config, registry), config, delegated_auth=False)
-        objects = as_list(grants, name=name, account=("kube-system", name))["items"]
-        account = manifest("ServiceAccount")
-        account["metadata"]["name"] = name
-        cluster.add(account, *objects)
-        transport = InProcessTransport(cluster.router, token=cluster.account_token("kube-system", name))
-        scheduler = build(config, transport, clock, random.Random(1), registry=registry)
-        return cls(scheduler, roles_among(objects))
+from tests.deploy.conftest import ROOT
+from tests.integration.granted import Granted, unused
 
 
 async def test_scheduler_and_binder_of_bind_requests_need_what_they_ask_for() -> None:
@@ -56,14 +24,10 @@ async def test_scheduler_and_binder_of_bind_requests_need_what_they_ask_for() ->
         "profiles: [{schedulerName: pyscheduler, plugins: {multiPoint: "
         "{enabled: [{name: BindRequest}], disabled: [{name: DefaultBinder}]}}}]\n"
     )
-    writer = Granted.of(cluster, clock, "writer", scheduling)
-    binder = Granted.of(cluster, clock, "binder", (ROOT / "configs/binder.yaml").read_text(encoding="utf-8"))
-    running = []
+    writer = Granted.of(cluster, "writer", scheduling)
+    binder = Granted.of(cluster, "binder", (ROOT / "configs/binder.yaml").read_text(encoding="utf-8"))
     for each in (writer, binder):
-        starting = asyncio.create_task(each.scheduler.start())
-        await clock.advance(5)
-        await starting
-        running.append(asyncio.create_task(each.scheduler.run()))
+        await each.start()
     # A request of another pod of that name, which the watch has not shown yet.
     cluster.faults.add(Fault(method="POST", path="/bindrequests$", delay_seconds=1.0, times=1))
     cluster.faults.add(Fault(method="POST", path="/binding$", lose="answer", times=1))
@@ -77,11 +41,8 @@ async def test_scheduler_and_binder_of_bind_requests_need_what_they_ask_for() ->
     cluster.faults.add(Fault(method="POST", path="/binding$", status=403, times=3))
     cluster.add(pod_manifest("q"))
     await clock.advance(700)
-    for each, task in zip((writer, binder), running, strict=True):
-        stopping = asyncio.create_task(each.scheduler.stop())
-        await clock.advance(20)
-        await stopping
-        await task
+    for each in (writer, binder):
+        await each.stop()
     assert cluster.get("v1", "Pod", "p", namespace="default")["spec"]["nodeName"] == "n1"
     assert "nodeName" not in cluster.get("v1", "Pod", "own", namespace="default")["spec"]
     assert cluster.rbac.usage.refusals() == {}
@@ -102,11 +63,8 @@ async def test_shared_gpus_need_what_they_ask_for() -> None:
         "profiles: [{schedulerName: pyscheduler, plugins: {multiPoint: {enabled: [{name: GpuSharing}]}}, "
         "pluginConfig: [{name: GpuSharing, args: {allocationTimeout: 0s}}]}]\n"
     )
-    granted = Granted.of(cluster, clock, "sharing", text)
-    starting = asyncio.create_task(granted.scheduler.start())
-    await clock.advance(5)
-    await starting
-    running = asyncio.create_task(granted.scheduler.run())
+    granted = Granted.of(cluster, "sharing", text)
+    await granted.start()
     # The answer to the creation is lost, so it is created twice and read; the ConfigMap of the second pod exists.
     cluster.faults.add(Fault(method="POST", path="/kai-resource-reservation/pods$", lose="answer", times=1))
     cluster.add({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c-0", "namespace": "default"}})
@@ -119,10 +77,7 @@ async def test_shared_gpus_need_what_they_ask_for() -> None:
     cluster.remove("v1", "Pod", "p", namespace="default")
     await clock.advance(30)
     assert cluster.objects("v1", "Pod", namespace="kai-resource-reservation") == []
-    stopping = asyncio.create_task(granted.scheduler.stop())
-    await clock.advance(20)
-    await stopping
-    await running
+    await granted.stop()
     assert cluster.rbac.usage.refusals() == {}
     own = ("configmaps", "kai-resource-reservation", "patch pods")
     idle = [line for line in unused(cluster, granted.roles) if line.endswith(own) or own[1] in line]

@@ -24,8 +24,6 @@ import yaml
 
 from kube_objects.clock import LoopClock
 from kube_objects.kinds import PODS
-from kube_testserver.access.rules import compile_rule
-from kube_testserver.access.usage import RoleName
 from kube_testserver.access.users import ADMIN, account_user_name
 from kube_testserver.cluster import EmbeddedCluster
 from kube_testserver.resources.open_definitions import open_definition
@@ -34,13 +32,13 @@ from pyscheduler.api import ResourceKind
 from pyscheduler.cli.offline_scheduler import offline_scheduler
 from pyscheduler.cli.rbac import as_list, grants_of
 from pyscheduler.cluster.in_process import InProcessTransport
-from pyscheduler.config.load import load, loads
+from pyscheduler.config.load import load
 from pyscheduler.runtime.assembly.discovery import discover
-from pyscheduler.scheduler.assembly import build
 from pyscheduler.testing import VirtualClock, node_manifest, pod_manifest
 from pyscheduler_batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler_kai.topologies import KAI_TOPOLOGIES
 from tests.deploy.conftest import ROOT, manifest, manifests
+from tests.integration.granted import Granted, roles_among, unused
 from tests.integration.programs import PATIENCE_SECONDS, Api, Program, free_port, program
 from tests.plugins.storage import COMPLETED, SELECTED, claim, storage_class, volume
 
@@ -49,22 +47,6 @@ ACCOUNT = account_user_name("kube-system", "pyscheduler")
 CONFIGS = sorted(
     path for path in (ROOT / "configs").glob("*.yaml") if path.name not in {"binder.yaml", "podgrouper.yaml"}
 )
-
-
-def unused(cluster: EmbeddedCluster, roles: list[dict[str, Any]]) -> list[str]:
-    """Return each verb on each resource of the roles that allowed nothing so far."""
-    found = []
-    for role in roles:
-        metadata = role["metadata"]
-        name = RoleName(role["kind"], metadata.get("namespace", ""), metadata["name"])
-        rules = [compile_rule(rule) for rule in role["rules"]]
-        found += [f"{name}: {cell}" for _, cell in cluster.rbac.usage.unused(name, rules)]
-    return found
-
-
-def roles_among(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the roles."""
-    return [each for each in objects if each["kind"] in {"Role", "ClusterRole"}]
 
 
 @attrs.frozen
@@ -378,7 +360,7 @@ async def test_a_plugin_that_writes_gets_what_it_asks_for(monkeypatch: pytest.Mo
 
     registry = discover()
     registry.add("Ledger", Ledger)
-    config = loads(
+    text = (
         "apiVersion: kubescheduler.config.k8s.io/v1\n"
         "kind: KubeSchedulerConfiguration\n"
         "leaderElection: {leaderElect: false}\n"
@@ -388,32 +370,22 @@ async def test_a_plugin_that_writes_gets_what_it_asks_for(monkeypatch: pytest.Mo
         "    multiPoint:\n"
         "      enabled: [{name: Ledger}]\n"
         # These write, too, but not for such pods.
-        "      disabled: [{name: DefaultPreemption}, {name: DynamicResources}, {name: VolumeBinding}]\n",
-        source="test",
+        "      disabled: [{name: DefaultPreemption}, {name: DynamicResources}, {name: VolumeBinding}]\n"
     )
-    grants = grants_of(offline_scheduler(config, registry), config, delegated_auth=False)
-    objects = as_list(grants, name="pyscheduler", account=("kube-system", "pyscheduler"))["items"]
     clock = VirtualClock()
     cluster = EmbeddedCluster(clock=clock, rng=random.Random(1), authorization="rbac")
-    cluster.add(manifest("ServiceAccount"), *objects, node_manifest("n1", allocatable={"cpu": "4"}))
+    granted = Granted.of(cluster, "pyscheduler", text, registry)
+    cluster.add(node_manifest("n1", allocatable={"cpu": "4"}))
     cluster.add(pod_manifest("p", annotations={STAMP: ""}), pod_manifest("large", requests={"cpu": "64"}))
-    transport = InProcessTransport(cluster.router, token=cluster.account_token("kube-system", "pyscheduler"))
     cluster.faults.add(Fault(method="POST", path="/binding$", lose="answer", times=1))
-    scheduler = build(config, transport, clock, random.Random(1), registry=registry)
-    starting = asyncio.create_task(scheduler.start())
-    await clock.advance(5)
-    await starting
-    running = asyncio.create_task(scheduler.run())
+    await granted.start()
     # The pod that does not fit is tried every five minutes, which makes a series of its events.
     await clock.advance(700)
-    stopping = asyncio.create_task(scheduler.stop())
-    await clock.advance(20)
-    await stopping
-    await running
+    await granted.stop()
     stamped = cluster.get("v1", "Pod", "p", namespace="default")
     assert stamped["metadata"]["annotations"][STAMP] == stamped["spec"]["nodeName"] == "n1"
     assert cluster.rbac.usage.refusals() == {}
-    assert unused(cluster, roles_among(objects)) == []
+    assert unused(cluster, granted.roles) == []
     sys.modules.pop("small_plugins.ledger", None)
 
 
@@ -492,21 +464,14 @@ async def test_a_batch_profile_needs_all_it_asks_for_and_no_more(preset: str, mo
     """Jobs are bound, wait and are evicted, and all statuses are written: no refusal, and no idle rule."""
     text = (ROOT / f"configs/batch-{preset}.yaml").read_text(encoding="utf-8")
     text = text.replace(f"preset: {preset}", f"preset: {preset}{more}")
-    config, registry = loads(f"{text}\nleaderElection: {{leaderElect: false}}\n", source="test"), discover()
-    grants = grants_of(offline_scheduler(config, registry), config, delegated_auth=False)
-    objects = as_list(grants, name="pyscheduler", account=("kube-system", "pyscheduler"))["items"]
     clock = VirtualClock()
     cluster = EmbeddedCluster(clock=clock, rng=random.Random(1), authorization="rbac")
-    cluster.add(manifest("ServiceAccount"), *objects, node_manifest("n1", allocatable={"cpu": "4", "pods": "9"}))
+    granted = Granted.of(cluster, "pyscheduler", f"{text}\nleaderElection: {{leaderElect: false}}\n")
+    cluster.add(node_manifest("n1", allocatable={"cpu": "4", "pods": "9"}))
     work = BatchWork(cluster, preset)
     lifecycle = cluster.lifecycle()  # kube-batch evicts running pods only
     lifecycle.start()
-    transport = InProcessTransport(cluster.router, token=cluster.account_token("kube-system", "pyscheduler"))
-    scheduler = build(config, transport, clock, random.Random(1), registry=registry)
-    starting = asyncio.create_task(scheduler.start())
-    await clock.advance(5)
-    await starting
-    running = asyncio.create_task(scheduler.run())
+    await granted.start()
     for number, kind in enumerate(work.groups):
         work.job(kind, f"low{number}", 4 if number == 0 else 1)
     await clock.advance(5)
@@ -514,15 +479,12 @@ async def test_a_batch_profile_needs_all_it_asks_for_and_no_more(preset: str, mo
     await clock.advance(5)
     work.close_parent()
     await clock.advance(5)
-    stopping = asyncio.create_task(scheduler.stop())
-    await clock.advance(20)
-    await stopping
-    await running
+    await granted.stop()
     lifecycle.stop()
     nodes = {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in cluster.objects("v1", "Pod")}
     assert list(nodes.values()).count("n1") >= 3
     assert cluster.rbac.usage.refusals() == {}
-    assert [line for line in unused(cluster, roles_among(objects)) if OF_BATCH.search(line)] == []
+    assert [line for line in unused(cluster, granted.roles) if OF_BATCH.search(line)] == []
 
 
 def add_missing_kinds(cluster: EmbeddedCluster, kinds: Sequence[ResourceKind]) -> None:
@@ -539,21 +501,13 @@ def add_missing_kinds(cluster: EmbeddedCluster, kinds: Sequence[ResourceKind]) -
 async def test_the_podgrouper_needs_all_it_asks_for_and_no_more() -> None:
     """Its program reads owners of every kind, makes and changes groups, and warns: no refusal, and no idle rule."""
     text = (ROOT / "configs/podgrouper.yaml").read_text(encoding="utf-8")
-    config, registry = loads(text.replace("leaderElect: true", "leaderElect: false"), source="test"), discover()
-    grants = grants_of(offline_scheduler(config, registry), config, delegated_auth=False)
-    objects = as_list(grants, name="it", account=("kube-system", "pyscheduler"))["items"]
-    clock = VirtualClock()
+    clock, registry = VirtualClock(), discover()
     cluster = EmbeddedCluster(clock=clock, rng=random.Random(1), authorization="rbac")
-    cluster.add(manifest("ServiceAccount"), *objects)
+    granted = Granted.of(cluster, "pyscheduler", text, registry)
     cluster.load((ROOT / "configs/crds/podgroups.scheduling.run.ai.yaml").read_bytes())
     watched = list(registry.load("PodGrouper").watches)
     add_missing_kinds(cluster, watched)
-    transport = InProcessTransport(cluster.router, token=cluster.account_token("kube-system", "pyscheduler"))
-    scheduler = build(config, transport, clock, random.Random(1), registry=registry)
-    starting = asyncio.create_task(scheduler.start())
-    await clock.advance(5)
-    await starting
-    running = asyncio.create_task(scheduler.run())
+    await granted.start()
     # A pod whose owner does not exist: the owner is read once past the watch, and the pod gets a warning.
     for number, kind in enumerate((*watched, PODS)):
         ghost = {"apiVersion": kind.api_version, "kind": kind.kind, "name": "ghost", "uid": "u"}
@@ -579,16 +533,12 @@ async def test_the_podgrouper_needs_all_it_asks_for_and_no_more() -> None:
         await InProcessTransport(cluster.router).request("PATCH", path, body=body, content_type=patch)
     ).status == 200
     await clock.advance(700)
-    stopping = asyncio.create_task(scheduler.stop())
-    await clock.advance(20)
-    await stopping
-    await running
+    await granted.stop()
     (group,) = cluster.objects("scheduling.run.ai/v2alpha2", "PodGroup")
     assert group["spec"]["preemptibility"] == "preemptible"
     alone = cluster.get("v1", "Pod", "alone", namespace="default")
     assert alone["metadata"]["annotations"]["pod-group-name"] == group["metadata"]["name"]
     assert "nodeName" not in cluster.get("v1", "Pod", "own", namespace="default")["spec"]
-    verbs = {(grant.resource, verb) for grants_here in grants.values() for grant in grants_here for verb in grant.verbs}
-    assert verbs.isdisjoint({("pods/binding", "create"), ("pods/status", "patch")})
+    assert granted.verbs.isdisjoint({("pods/binding", "create"), ("pods/status", "patch")})
     assert cluster.rbac.usage.refusals() == {}
-    assert unused(cluster, roles_among(objects)) == []
+    assert unused(cluster, granted.roles) == []
