@@ -4,63 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kube_testserver.access.attributes import Attributes, attributes_of
-
-PODS = "/api/v1/namespaces/a/pods"
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "expected"),
-    [
-        pytest.param("GET", PODS, Attributes("list", namespace="a", resource="pods"), id="list"),
-        pytest.param("HEAD", PODS, Attributes("list", namespace="a", resource="pods"), id="head"),
-        pytest.param("GET", "/api/v1/pods", Attributes("list", resource="pods"), id="everywhere"),
-        pytest.param("GET", f"{PODS}/p", Attributes("get", namespace="a", resource="pods", name="p"), id="get"),
-        pytest.param("POST", PODS, Attributes("create", namespace="a", resource="pods"), id="create"),
-        pytest.param("DELETE", PODS, Attributes("deletecollection", namespace="a", resource="pods"), id="delete all"),
-        pytest.param(
-            "POST",
-            f"{PODS}/p/binding",
-            Attributes("create", namespace="a", resource="pods", name="p", subresource="binding"),
-            id="subresource",
-        ),
-        pytest.param(
-            "PUT",
-            "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/l",
-            Attributes("update", group="coordination.k8s.io", namespace="kube-system", resource="leases", name="l"),
-            id="group",
-        ),
-        pytest.param(
-            "GET",
-            "/api/v1/namespaces/a",
-            Attributes("get", namespace="a", resource="namespaces", name="a"),
-            id="own ns",
-        ),
-        pytest.param("POST", "/api/v1/namespaces", Attributes("create", resource="namespaces"), id="namespaces"),
-        pytest.param(
-            "PUT",
-            "/api/v1/namespaces/a/finalize",
-            Attributes("update", namespace="a", resource="namespaces", name="a", subresource="finalize"),
-            id="part of a namespace",
-        ),
-        pytest.param(
-            "PATCH", "/apis/g/v1/things/x", Attributes("patch", group="g", resource="things", name="x"), id="x"
-        ),
-        pytest.param("GET", "/apis/apps/v1", Attributes("get"), id="discovery"),
-        pytest.param("POST", "/healthz", Attributes("post"), id="no resource"),
-    ],
-)
-def test_paths(method: str, path: str, expected: Attributes) -> None:
-    """Method and path give verb, group, resource, namespace and name."""
-    found = attributes_of(method, path, {})
-    assert found.path == path
-    assert (found.verb, found.group, found.combined, found.namespace, found.name) == (
-        expected.verb,
-        expected.group,
-        expected.combined,
-        expected.namespace,
-        expected.name,
-    )
+from kube_testserver.access.attributes import attributes_of
 
 
 @pytest.mark.parametrize(

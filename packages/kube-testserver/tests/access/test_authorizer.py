@@ -63,42 +63,6 @@ def test_user_without_binding_is_refused(guarded: EmbeddedCluster) -> None:
     assert guarded.rbac.authorize(User("root", groups=(MASTERS,)), LIST_PODS).allowed
 
 
-@pytest.mark.parametrize("subject", ["User:kim", "Group:devs"])
-def test_a_cluster_wide_binding_holds_everywhere(guarded: EmbeddedCluster, subject: str) -> None:
-    """It allows in every namespace, in all of them at once, and says through what."""
-    guarded.add(role("lister", rule("list", "pods")), bind("all", "lister", subject))
-    for namespace in ("a", "b", ""):
-        decision = guarded.rbac.authorize(KIM, Attributes("list", resource="pods", namespace=namespace))
-        kind, _, name = subject.partition(":")
-        assert (
-            decision.reason == f'RBAC: allowed by ClusterRoleBinding "all" of ClusterRole "lister" to {kind} "{name}"'
-        )
-    assert not guarded.rbac.authorize(User("other"), LIST_PODS).allowed
-
-
-@pytest.mark.parametrize("kind", ["Role", "ClusterRole"])
-def test_a_binding_in_a_namespace_holds_there(guarded: EmbeddedCluster, kind: str) -> None:
-    """It allows in its namespace only, whichever kind of role it refers to."""
-    space = "a" if kind == "Role" else ""
-    guarded.add(role("lister", rule("list", "pods"), namespace=space))
-    guarded.add(bind("here", "lister", "User:kim", namespace="a", kind=kind))
-    decision = guarded.rbac.authorize(KIM, LIST_PODS)
-    assert decision.reason == f'RBAC: allowed by RoleBinding "here/a" of {kind} "lister" to User "kim"'
-    for namespace in ("b", ""):
-        assert not guarded.rbac.authorize(KIM, Attributes("list", resource="pods", namespace=namespace)).allowed
-
-
-def test_service_accounts_are_bound_by_namespace_and_name(guarded: EmbeddedCluster) -> None:
-    """A binding without a namespace for the account means its own."""
-    guarded.add(role("r", rule("list", "pods")), bind("x", "r", "ServiceAccount:a/bob"))
-    guarded.add(bind("y", "r", "ServiceAccount:eve", namespace="b", kind="ClusterRole"))
-    assert guarded.rbac.authorize(User("system:serviceaccount:a:bob"), LIST_PODS).allowed
-    assert not guarded.rbac.authorize(User("system:serviceaccount:b:bob"), LIST_PODS).allowed
-    in_b = Attributes("list", resource="pods", namespace="b")
-    eve = guarded.rbac.authorize(User("system:serviceaccount:b:eve"), in_b)
-    assert eve.reason.endswith('to ServiceAccount "eve/b"')
-
-
 def test_changes_hold_at_once(guarded: EmbeddedCluster) -> None:
     """A role that is narrowed, and a binding that is deleted, allow no more."""
     guarded.add(role("lister", rule("list", "pods")), bind("all", "lister", "User:kim"))

@@ -18,30 +18,6 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize(
-    ("target", "patch", "expected"),
-    [
-        pytest.param({"a": "b"}, {"a": "c"}, {"a": "c"}, id="replace"),
-        pytest.param({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}, id="add"),
-        pytest.param({"a": "b"}, {"a": None}, {}, id="remove"),
-        pytest.param({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}, id="remove one of two"),
-        pytest.param({"a": ["b"]}, {"a": "c"}, {"a": "c"}, id="list to text"),
-        pytest.param({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}, id="text to list"),
-        pytest.param({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}, id="nested"),
-        pytest.param({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}, id="lists are replaced"),
-        pytest.param(["a", "b"], ["c", "d"], ["c", "d"], id="no object"),
-        pytest.param({"e": None}, {"a": 1}, {"e": None, "a": 1}, id="present nulls stay"),
-        pytest.param([1, 2], {"a": "b", "c": None}, {"a": "b"}, id="list to object"),
-        pytest.param({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}, id="nulls of new objects vanish"),
-    ],
-)
-def test_merge_patch(target: Any, patch: Any, expected: Any) -> None:
-    """RFC 7386: null deletes, objects merge, everything else replaces."""
-    before = copy.deepcopy((target, patch))
-    assert apply_merge_patch(target, patch) == expected
-    assert (target, patch) == before
-
-
-@pytest.mark.parametrize(
     ("document", "operations", "expected"),
     [
         pytest.param({"a": 1}, [{"op": "add", "path": "/b", "value": 2}], {"a": 1, "b": 2}, id="add a member"),

@@ -57,30 +57,6 @@ async def test_an_event_reads_the_same_through_both_views(api: Any) -> None:
     assert not {"reportingController", "reportingInstance"} & newer.keys()
 
 
-async def test_lists_and_watches_of_both_views(api: Any) -> None:
-    """Both views list and watch the same events, each in its own form."""
-    older, newer = await api.watch(CORE), await api.watch(NEWER)
-    await api.ok("POST", NEWER, newer_event())
-    assert await older.seen() == await newer.seen() == [("ADDED", "p.1")]
-    assert older.events[0]["object"]["involvedObject"] == newer.events[0]["object"]["regarding"]
-    [core] = (await api.ok("GET", CORE))["items"]
-    [event] = (await api.ok("GET", NEWER))["items"]
-    assert (core["message"], core.get("kind")) == (event["note"], None)
-
-
-async def test_an_event_is_patched_through_either_view(api: Any) -> None:
-    """A series is added as recorders do it, and both views show it."""
-    await api.ok("POST", NEWER, newer_event())
-    series = {"count": 2, "lastObservedTime": "2026-01-01T00:05:00.000000Z"}
-    patched = await api.ok(
-        "PATCH", f"{NEWER}/p.1", {"series": series}, content_type="application/strategic-merge-patch+json"
-    )
-    assert patched["series"] == series
-    assert (await api.ok("GET", f"{CORE}/p.1"))["series"] == series
-    await api.ok("PATCH", f"{CORE}/p.1", {"message": "m"}, content_type="application/merge-patch+json")
-    assert (await api.ok("GET", f"{NEWER}/p.1"))["note"] == "m"
-
-
 @pytest.mark.parametrize(
     ("path", "selector", "expected"),
     [
@@ -140,10 +116,3 @@ async def test_events_are_forgotten_after_an_hour(api: Any, clock: Any) -> None:
     await api.ok("POST", NEWER, newer_event("new"))
     assert [item["metadata"]["name"] for item in (await api.ok("GET", CORE))["items"]] == ["kept", "new"]
     assert (await watcher.seen())[2:] == [("ADDED", "new"), ("DELETED", "old")]
-
-
-async def test_events_of_things_without_namespace_live_in_default(api: Any) -> None:
-    """An event about a node has no namespace of its own, and goes to default."""
-    event = newer_event(regarding={"kind": "Node", "name": "n"})
-    assert (await api("POST", NEWER, event))[0] == 201
-    assert (await api("POST", CORE, older_event(involvedObject={"kind": "Node", "name": "n"})))[0] == 201

@@ -34,32 +34,6 @@ async def test_a_bound_pod_gets_its_grace(api: Any, pod: Any, clock: Any) -> Non
     assert (await api("GET", f"{PODS}/p"))[0] == 404
 
 
-@pytest.mark.parametrize("seconds", [2**63 - 1, 10**12])
-async def test_the_longest_grace_ends_at_the_last_time(api: Any, pod: Any, clock: Any, seconds: int) -> None:
-    """A period beyond the year 9999 is accepted; it may be shortened, and then counts from that request."""
-    await api.ok("POST", PODS, pod("p", terminationGracePeriodSeconds=seconds))
-    await bind(api, "p")
-    marked = await api.ok("DELETE", f"{PODS}/p")
-    assert marked["metadata"]["deletionTimestamp"] == "9999-12-31T23:59:59Z"
-    assert marked["metadata"]["deletionGracePeriodSeconds"] == seconds
-    await clock.advance(5)
-    still = await api.ok("DELETE", f"{PODS}/p", gracePeriodSeconds=str(seconds - 1))
-    assert still["metadata"]["deletionTimestamp"] == "9999-12-31T23:59:59Z"
-    shorter = await api.ok("DELETE", f"{PODS}/p", gracePeriodSeconds="10")
-    assert shorter["metadata"]["deletionTimestamp"] == "2027-01-15T08:00:15Z"
-    assert shorter["metadata"]["deletionGracePeriodSeconds"] == 10
-
-
-async def test_a_pod_with_the_longest_grace_is_evicted(api: Any, pod: Any) -> None:
-    """The eviction marks the pod, as a DELETE does."""
-    await api.ok("POST", PODS, pod("p", terminationGracePeriodSeconds=2**63 - 1))
-    await bind(api, "p")
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "default"}}
-    await api.ok("POST", f"{PODS}/p/eviction", eviction)
-    evicted = await api.ok("GET", f"{PODS}/p")
-    assert evicted["metadata"]["deletionTimestamp"] == "9999-12-31T23:59:59Z"
-
-
 async def test_finalizers_hold_an_object(api: Any, cluster: Any) -> None:
     """An object with finalizers is marked; it goes when the last one is taken off."""
     path = "/api/v1/namespaces/default/configmaps"

@@ -15,19 +15,6 @@ from kube_testserver.serving.watching import BrokenStreamError
 PODS = "/api/v1/namespaces/default/pods"
 
 
-async def test_initial_events_end_with_a_bookmark(api: Any, pod: Any, cluster: Any) -> None:
-    """A watch that sends initial events lists within the watch, and marks where the list ends."""
-    await api.ok("POST", PODS, pod("a"))
-    query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-    watcher = await api.watch(PODS, allowWatchBookmarks="true", **query)
-    assert [kind for kind, _ in await watcher.seen()] == ["ADDED", "BOOKMARK"]
-    metadata = watcher.events[-1]["object"]["metadata"]
-    assert metadata["annotations"] == {"k8s.io/initial-events-end": "true"}
-    assert metadata["resourceVersion"] == str(cluster.store.version)
-    without = await api.watch(PODS, sendInitialEvents="false", resourceVersionMatch="NotOlderThan")
-    assert await without.seen() == []
-
-
 async def test_too_old_a_version_is_told_within_the_stream(api: Any, pod: Any, cluster: Any) -> None:
     """The stream opens, says 410 and ends: list again."""
     await api.ok("POST", PODS, pod("p"))
@@ -187,17 +174,6 @@ async def test_a_filtered_watch_follows_the_filtered_list(steps: Any, started: i
     now = json.loads((await transport.request("GET", path, query=query)).body)
     assert state == {item["metadata"]["name"]: item["metadata"]["uid"] for item in now["items"]}
     cluster.check_invariants()
-
-
-async def test_a_watch_waits_for_a_version_that_is_yet_to_come(api: Any, cluster: Any, pod: Any, clock: Any) -> None:
-    """From a future version on, a watch opens and tells only of what comes after it, bookmarks included."""
-    future = str(cluster.store.version + 2)
-    watcher = await api.watch(PODS, resourceVersion=future, allowWatchBookmarks="true")
-    await clock.advance(61)
-    assert await watcher.seen() == []
-    for name in ("a", "b", "c"):
-        await api.ok("POST", PODS, pod(name))
-    assert await watcher.seen() == [("ADDED", "c"), ("BOOKMARK", "")]
 
 
 async def test_a_state_of_the_future_cannot_be_sent(api: Any) -> None:
