@@ -1,4 +1,4 @@
-"""`pyscheduler run` with extenders that are programs of their own: everything over HTTP, and every way to fail."""
+"""`pyscheduler run` with extenders that are programs of their own: everything over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ports of a running scheduler: open to whom they should be, and no reason to stand still where they are taken."""
+"""The ports of a running scheduler: open to whom they should be, and named by its flags."""
 
 from __future__ import annotations
 
