@@ -1,4 +1,7 @@
-"""Load the queue dialects that other distributions add, and check what their readers return."""
+"""Load the queue dialects that other Python packages add, and check what their readers return.
+
+A queue dialect (`dialects.QueueDialect`) is a kind of object that defines queues, with the function that reads it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The args of the plugin `Batch`, complete with the defaults of a preset; `settings.configuration` reads them."""
+"""The args of the plugin `Batch` as typed values; `settings.configuration` reads them and adds the preset's defaults.
+
+A preset is the configuration with which one batch system, such as KAI, comes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Report changes of groups and queues that make a pass due; `sessions.source` follows pods and nodes itself."""
+"""Report to a batch profile that a pod group or a queue changed, so that its next pass starts.
+
+A pass is one round of scheduling over all jobs. Changes of pods and nodes start passes, too; the module
+`sessions.source` watches them.
+"""
 
 from __future__ import annotations
 

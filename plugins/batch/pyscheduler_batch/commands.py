@@ -1,4 +1,9 @@
-"""The commands of this distribution; an entry point in the group `pyscheduler.commands` names this module."""
+"""Additions of the batch package to the command line: `pyscheduler queue`, `binder` and `explain job`.
+
+pyscheduler finds this module through the package's entry point in the group `pyscheduler.commands`. `COMMANDS` maps the
+name of a command to a pair: the name of a module, whose attribute `command` is a click command, and one line of help.
+`SUBJECTS` maps a word after `pyscheduler explain` to the function that gives the explanation.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The dialects of queues and of jobs: the kinds that a system's profiles read, and the functions that read them.
+"""A dialect: the object kinds by which a system, such as KAI, describes queues or jobs, and functions that read them.
 
-A `QueueDialect` names the kinds that describe queues, and their reader. A `JobDialect` extends the row of the same name
-in `podgroup.DIALECTS`. That row says how pods name their group and which kinds describe groups; the `JobDialect` reads
-what only batch policies need.
+A `QueueDialect` names the kinds that define queues, and the function that reads them. A `JobDialect` belongs to the
+entry of the same name in `podgroup.DIALECTS`. That entry says how pods name their group and which kinds define groups;
+the `JobDialect` reads the fields that only batch policies need.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The hook module of the entry point; it names the classes of the plugins and does not import them."""
+"""Register the plugins of the batch package, such as `Batch` and `GpuSharing`.
+
+pyscheduler finds this module through the package's entry point in the group `pyscheduler`. Each plugin class is given
+by name, so that it is imported only when a profile uses it.
+"""
 
 from __future__ import annotations
 

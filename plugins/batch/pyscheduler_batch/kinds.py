@@ -1,4 +1,4 @@
-"""The kinds of objects that every batch profile may read, and the permissions to write statuses."""
+"""The object kinds that batch profiles may read, and the RBAC rules to evict pods and to write groups and queues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`Batch`: the plugin that makes its profile a batch profile, with the actions and policies of a preset."""
+"""`Batch`: the plugin that makes its profile a batch profile, which schedules jobs by queues.
+
+The plugin takes actions and policies from a preset: `kai`, `volcano` or `kube-batch`, or that of another Python
+package.
+"""
 
 from __future__ import annotations
 

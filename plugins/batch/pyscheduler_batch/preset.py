@@ -1,4 +1,8 @@
-"""The preset of a batch system: its actions and tiers by default, and the names that a configuration may use."""
+"""`Preset`: the defaults of one batch system, such as KAI, and the names that a configuration for it may use.
+
+The defaults are a list of actions (`allocate`, `reclaim` ...), and tiers: lists of policies, which order, refuse, score
+or protect jobs. A configuration may replace both.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The console script of this distribution."""
+"""The console script `kubectl-queue`, which kubectl runs as `kubectl queue`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The base class of batch systems: the rules of a system, such as KAI, for which the plugin `Batch` asks.
+"""The base class of batch systems: a subclass has the rules of one system, such as KAI, for the plugin `Batch`.
 
-`Batch` does what all systems share. Where systems differ, it calls an object of the class `System`, one for each
+`Batch` does what all systems share. Where systems differ, `Batch` calls an object of the class `System`, one for each
 profile. Subclasses define what is special about their system; the defaults are those of a system without special rules.
-A distribution registers its subclass under the name of the preset (`registry.add_system`), and a profile chooses the
-system by this name. KAI, Volcano and kube-batch are registered in the same way. Another class,
+A Python package registers its subclass under the name of the preset (`registry.add_system`), and a profile chooses the
+system by this name. KAI, Volcano and kube-batch are registered in the same way. A second base class,
 `status.reports.Reports`, has what a system writes into statuses, events and metrics.
 """
 

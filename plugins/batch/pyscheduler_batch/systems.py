@@ -1,7 +1,7 @@
-"""The batch systems that distributions offer, and the dialects that all of them read.
+"""The batch systems, such as KAI, that installed Python packages offer, and readers of their queues and groups.
 
-A look-up of a preset imports its system only. All systems are imported only for a file that does not name its system,
-for groups of other systems in a profile, and for `kubectl queue`.
+A look-up of one system imports only that system. All systems are imported only for a file that does not name its
+system, for groups of other systems in a profile, and for `kubectl queue`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""KAI's BindRequests: the Bind plugin that writes them, and the reconciler that carries them out."""
+"""Bind pods by KAI's BindRequests: the Bind plugin that writes these objects, and the binder that carries them out."""

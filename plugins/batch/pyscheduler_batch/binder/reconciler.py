@@ -1,8 +1,9 @@
 """`BindRequestReconciler`: the binder, which binds the pods of BindRequests and writes the result into their status.
 
-It works while this scheduler leads, in any profile, or alone in a program of its own. It repeats a failed binding up to
-`backoffLimit` times: after 1 s, then after twice as long each time. The number of failures is in the status, so a
-restarted binder continues the count. If the pod is bound already, the request has succeeded.
+The binder is a plugin, and works while its process holds the leader's lease. `pyscheduler binder` runs it without
+scheduling pods. The binder repeats a failed binding up to `backoffLimit` times: after 1 s, then after twice as long
+each time. The number of failures is in the status, so a restarted binder continues the count. If the pod is bound
+already, the request has succeeded.
 
 Differs from KAI's binder: each failure is counted, the phase stays `Pending` until the last failure, no failure is
 reported as a binding, and a request never binds a newer pod of the same name. This binder runs no PreBind, so it

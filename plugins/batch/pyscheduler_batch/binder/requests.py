@@ -1,4 +1,4 @@
-"""`BindRequest` of KAI: the order to bind a pod to a node, which a binder carries out.
+"""`BindRequest`: the object by which KAI's scheduler asks a binder to bind one pod to one node.
 
 Source: KAI-Scheduler, `pkg/apis/scheduling/v1alpha2/bindrequest_types.go`.
 """

@@ -1,1 +1,1 @@
-"""The commands of this distribution: `queue` and `binder`."""
+"""The commands `pyscheduler queue` and `pyscheduler binder`."""

@@ -1,4 +1,8 @@
-"""Record the pods that share each GPU of a node, from labels of pods and from Reserve, also in trials."""
+"""Record the pods that share each GPU of a node, and how much of the GPU each pod has.
+
+The record is made from the labels of pods, and when the plugin `GpuSharing` reserves a GPU. The record also answers
+questions about evictions that are only tried out.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Reservation pods: created before the first pod shares a GPU, deleted when no pod shares it any more.
 
-"Device" always means a GPU here. A reservation pod requests one whole device, so that neither the kubelet nor another
-scheduler gives the device away. The program in the reservation pod writes the index of the device into an annotation of
-this pod. A sharing pod may have KAI's annotation `runai/shared-gpu-configmap`, which names ConfigMaps for its
-containers. The scheduler writes the indexes of the sharing pod's devices into these ConfigMaps before it binds the pod.
+"Device" always means a GPU in this module. A reservation pod requests one whole device, so that neither the kubelet nor
+another scheduler gives the device away. The program in the reservation pod writes the index of the device into an
+annotation of this pod. A sharing pod may have KAI's annotation `runai/shared-gpu-configmap`, which names ConfigMaps for
+its containers. The scheduler writes the indexes of the sharing pod's devices into these ConfigMaps before it binds the
+pod.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Let other plugins of this distribution ask about shared GPUs without an import of `GpuSharing`."""
+"""The interface by which other plugins of this package ask `GpuSharing` about shared GPUs without importing it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The tables of a session: queues, jobs, tasks and nodes in columns. Pure: no I/O, no clock of its own."""
+"""The state of one scheduling round as tables: queues, jobs, tasks and nodes. No I/O, and no clock of its own."""

@@ -1,4 +1,4 @@
-"""Amounts of resources as text."""
+"""Format amounts of resources as text, such as `cpu 4, memory 8Gi`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check what policies return: an array of a wrong shape would silently decide about the wrong tasks or nodes."""
+"""Check the arrays that policies return: one of a wrong shape would silently decide about the wrong pods or nodes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The resource axis: the column of each resource in arrays of amounts.
 
-All arrays of amounts of a session, over nodes, tasks, jobs or queues, have one column per resource of its axis. Units:
-`cpu` in millicores; `memory` and `ephemeral-storage` in bytes; `pods` and extended resources in whole numbers, or in
-fractions if the system shares devices. The dtype is float64; infinity means unlimited.
+In a scheduling round, all arrays of amounts, over nodes, tasks (pods), jobs or queues, have one column per resource of
+its axis. Units: `cpu` in millicores; `memory` and `ephemeral-storage` in bytes; `pods` and extended resources in whole
+numbers, or in fractions if the system shares devices. The dtype is float64; infinity means unlimited.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The interface that sessions need of the plugin that makes a profile a batch profile."""
+"""`BatchPlugin`: the interface by which the passes of a profile ask the profile's plugin about queues, jobs and nodes.
+
+A pass is one round of scheduling over all jobs. The plugin `Batch` implements the interface.
+"""
 
 from __future__ import annotations
 

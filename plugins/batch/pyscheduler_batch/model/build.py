@@ -1,4 +1,4 @@
-"""Build the tables of a session from descriptions of queues, jobs and tasks."""
+"""Build the tables of queues, jobs and tasks for one scheduling round from what was read of the API objects."""
 
 from __future__ import annotations
 

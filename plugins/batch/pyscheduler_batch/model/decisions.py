@@ -1,4 +1,4 @@
-"""The decisions of a pass, in order. They are carried out when the pass is over."""
+"""The decisions of one scheduling round (bind, nominate, evict), in order. They are carried out after the round."""
 
 from __future__ import annotations
 

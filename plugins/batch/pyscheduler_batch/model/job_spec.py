@@ -1,7 +1,7 @@
-"""A job as users describe it, in one form for all dialects: what a PodGroup says beyond `podgroup.Group`.
+"""`JobSpec`: the settings of a job, read from its PodGroup, in one form for all batch systems.
 
-`podgroup` reads the members of a group and their minimum. This module adds what only batch policies need: queue,
-priority, sub-groups, protection from eviction.
+The package `podgroup` reads the members of a group and their minimum. This module adds what only batch policies need:
+queue, priority, sub-groups, protection from eviction.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The data that policies and actions of a profile keep from pass to pass, and the jobs that changed meanwhile.
+"""Memory of a batch profile: the data that its policies and actions keep from one pass to the next.
 
-In a pass with many unchanged jobs, policies and actions should not read each job again. So they may keep what they
-computed from jobs. `Memory` tells them which jobs to read again: those that were built anew, those that a pass placed
-or evicted, and those that are gone. When queues, nodes or resources change, `Memory` drops everything.
+A pass is one scheduling round over all jobs. If many jobs are unchanged, policies and actions should not read each job
+again. So they may keep what they computed from jobs. `Memory` says which jobs must be read again: those that were
+rebuilt, those that a pass placed or evicted, and those that are gone. When queues, nodes or resources change, `Memory`
+drops everything.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The node table: what each node has, and what of it is free now or later."""
+"""The table of nodes in a scheduling round: what each node offers, has free now, and will have free after evictions."""
 
 from __future__ import annotations
 

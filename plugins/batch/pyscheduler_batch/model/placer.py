@@ -1,4 +1,4 @@
-"""The interfaces of a session to the scheduler: `Placer` finds nodes for tasks, `Effects` carries out decisions."""
+"""The interfaces of a scheduling round to the scheduler: `Placer` finds nodes, `Effects` carries out decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The best rejected eviction plan of each job and action, with the rule that it failed; for `explain`."""
+"""For each job and action, the best eviction plan that was rejected, and why. `pyscheduler explain job` shows it."""
 
 from __future__ import annotations
 

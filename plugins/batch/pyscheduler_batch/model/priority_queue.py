@@ -1,4 +1,4 @@
-"""A heap by comparison, for orders that change while items wait."""
+"""A heap that compares its items anew at each step, because their order may change while they are in the heap."""
 
 from __future__ import annotations
 

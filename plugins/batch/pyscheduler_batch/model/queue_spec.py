@@ -1,4 +1,4 @@
-"""A queue as users describe it, in one form for all dialects."""
+"""`QueueSpec`: the settings of a queue, read from its object, in one form for all batch systems."""
 
 from __future__ import annotations
 

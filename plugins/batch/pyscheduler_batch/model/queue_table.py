@@ -1,4 +1,4 @@
-"""The queue table: the tree of queues as columns, with sums that statements keep up to date."""
+"""The table of queues in a scheduling round: the tree, and what the jobs of each queue hold at the moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures per node that are kept between tasks, and computed anew only for nodes that changed."""
+"""Cache arrays with one value per node, and compute values again only for nodes that changed since the last use."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""A session: one pass of a batch profile over its jobs, queues and nodes.
+"""A session: the state of one pass (a scheduling round of a batch profile), with its jobs, queues and nodes.
 
-No I/O: the session works on tables, asks a `Placer` for the nodes of tasks, and hands its decisions to `Effects`.
+The session does no I/O. It works on tables, asks a `Placer` on which nodes a task (a pod of a job) could run, and gives
+its decisions to `Effects`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Statements of a session: placements and evictions in simulation, each with its inverse.
+"""A statement: simulated placements and evictions, which a scheduling round undoes or carries out as a whole.
 
-A change updates the task, the counts of its job, the node table, the sums of queues, the placer and the listeners
-together, so that all of them always agree. `rollback` undoes changes in reverse order. `commit` turns the remaining
-changes into effects. Source: KAI-Scheduler `framework/statement.go`, Volcano `framework/statement.go`.
+A change updates the task (a pod of a job), the counts of its job, the node table, the sums of queues, the placer and
+the listeners together, so that all of them always agree. `rollback` undoes changes in reverse order. `commit` turns the
+remaining changes into decisions. Source: KAI-Scheduler `framework/statement.go`, Volcano `framework/statement.go`.
 """
 
 from __future__ import annotations

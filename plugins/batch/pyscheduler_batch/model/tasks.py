@@ -1,4 +1,7 @@
-"""Jobs and tasks of a session: a job is a pod group with its pods, or a pod without a group; a task is a pod."""
+"""The jobs and tasks of a scheduling round.
+
+A job is a pod group with its pods, or a pod without a group; a task is a pod of a job.
+"""
 
 from __future__ import annotations
 

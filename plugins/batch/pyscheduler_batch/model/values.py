@@ -1,7 +1,7 @@
-"""Readers of the values in queues and jobs.
+"""Parse values from the objects of queues and pod groups; a value that cannot be used is reported and replaced.
 
-Each reader returns the value, or a safe value in its place if it cannot be used. In the second case, the reader adds a
-sentence to `warnings` that names the field, the bad value and the value that counts. No reader raises.
+Each reader returns the value, or a safe value instead. In the second case, the reader adds a sentence to `warnings`
+that names the field, the bad value and the value that is used. No reader raises.
 """
 
 from __future__ import annotations

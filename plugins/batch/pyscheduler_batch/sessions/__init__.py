@@ -1,5 +1,6 @@
-"""Sessions: the pods of batch profiles, scheduled job by job in passes.
+"""Schedule the pods of batch profiles job by job, in passes (rounds of scheduling over all jobs and queues).
 
 `source` decides when a pass is due, and runs it within the scheduling loop. `tables` reads the cluster into the tables
-of a session, `placer` finds the nodes that a task may use, and `submission` carries out the decisions.
+on which a pass works, `placer` finds the nodes that a task (a pod of a job) may use, and `submission` carries out the
+decisions.
 """

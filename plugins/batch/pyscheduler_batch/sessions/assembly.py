@@ -1,4 +1,4 @@
-"""Add the sessions of batch profiles to a scheduler."""
+"""Connect batch profiles to a scheduler, which then schedules the pods of these profiles in passes over all jobs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Commitments to jobs that outlive a pass. No I/O: decisions and changes go in, limits of the next pass come out.
+"""The states of jobs that a batch profile keeps from pass to pass, such as promised nodes and backoffs.
 
-A preset decides each pass anew, as its system does. Without a memory of earlier passes, other jobs would take the room
-of victims, gangs would stay partly bound, and jobs would evict each other without end. So these states of a job are
-kept from pass to pass; a job may have several at a time:
+A pass is one scheduling round over all jobs. A preset (`kai`, `volcano` ...) decides each pass anew, as the original
+system does. Without a memory of earlier passes, other jobs would take the nodes of preemption victims, gangs would stay
+partly bound, and jobs would evict each other without end. So these states are kept; a job may have several at a time:
 
     state     begins when                        effect on the job                  ends when
     --------  ---------------------------------  ---------------------------------  --------------------------------
@@ -33,7 +33,7 @@ came back: a job that loses one surplus pod after the other does not lose the sa
 If the victims of a job held as much as its waiting tasks request, the job evicts nobody before its promise ends or
 something changes from outside. Otherwise kube-batch would evict for the same tasks again in the next pass. A change
 from outside is a new job or resource, a change of a node, queue or priority class, or a pod that ends without an
-eviction. Jobs are known by uid: a pod that its controller creates again is no such change.
+eviction. Jobs are known by uid: a pod that its controller creates again is no such change. The module does no I/O.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Find out from the traceback whose code made a pass fail: a policy, an action, or the batch plugin."""
+"""Find out from the traceback whose code made a scheduling round fail: a policy, an action, or the batch plugin."""
 
 from __future__ import annotations
 

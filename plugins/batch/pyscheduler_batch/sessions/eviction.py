@@ -1,4 +1,7 @@
-"""Evict pods for a session: write the condition, delete the pod, and remember it until its deletion is seen."""
+"""Evict the victims of a scheduling round: write the condition `DisruptionTarget`, and delete the pod.
+
+An eviction is remembered until the deletion of its pod is seen.
+"""
 
 from __future__ import annotations
 

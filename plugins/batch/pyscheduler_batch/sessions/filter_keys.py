@@ -1,4 +1,7 @@
-"""Keys that are equal for pods that filters and scores treat alike; kept from pass to pass."""
+"""Compute keys of pods: filter and score plugins give the same answers about pods with equal keys.
+
+The keys are kept from one scheduling round to the next, until the pod changes.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The minimums that gangs have reached: a gang that falls below such a minimum is broken, see `model.sub_groups`.
 
-The minimums are kept apart from the jobs, because jobs are often built anew and then show only the present.
+The minimums are kept apart from the jobs, because a job is often rebuilt from the pods that exist now.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Give back devices of resource claims that no pod uses, if they keep a pod from every node.
+"""Deallocate devices of resource claims that no pod uses, if their claim keeps a pod from every node.
 
 If a binding fails after devices were allocated, the claim of the pod ties it to the node of these devices. If that node
-has become full, no node takes the pod. In other profiles, the PostFilter of DynamicResources then gives the devices
-back. Batch profiles call no PostFilter plugins, because their actions choose victims. So only this one is called, for
-pods that no node takes.
+has become full, no node takes the pod. In other profiles, the PostFilter of DynamicResources then deallocates the
+devices. Batch profiles call no PostFilter plugins, because their actions choose victims. The PostFilter of
+DynamicResources is the exception: it is called for pods that no node takes.
 """
 
 from __future__ import annotations

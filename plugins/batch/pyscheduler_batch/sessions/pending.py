@@ -1,4 +1,4 @@
-"""The pods of a batch profile that wait in the queue: all of them, or the changes since the last pass."""
+"""The pods of a batch profile that wait in the scheduling queue: all of them, or the changes since the last round."""
 
 from __future__ import annotations
 

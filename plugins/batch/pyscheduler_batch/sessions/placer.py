@@ -1,8 +1,8 @@
-"""The placer of a session: it runs the filters of a profile on a snapshot without releasing pods.
+"""`SnapshotPlacer`: run the filter plugins of a profile for the pods of one pass (a round over all jobs).
 
-It keeps one statement open from the start of a pass to its end. The statement first evicts all releasing pods, which
-are being deleted, so that the snapshot shows the nodes as they will be. Then the session places and removes tasks in
-the same statement.
+The filters run on a snapshot of the cluster. The placer keeps one statement (changes that can be undone) open from the
+start of the pass to its end. The statement first removes all pods that are being deleted, so that the snapshot shows
+the nodes as they will be. Then the pass places and removes pods in the same statement.
 """
 
 from __future__ import annotations

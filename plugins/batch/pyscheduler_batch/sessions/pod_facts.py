@@ -1,6 +1,6 @@
-"""Read what the tables hold about pods and jobs: the requests of a pod, its state, and the queue of a job.
+"""Read from pods and groups what a scheduling round needs: the requests of a pod, its state, and the queue of a job.
 
-The tables of a session and the command line both use this module, so that they show the same.
+Scheduling rounds and the command line both use this module, so that both have the same values.
 """
 
 from __future__ import annotations

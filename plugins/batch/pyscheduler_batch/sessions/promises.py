@@ -1,10 +1,11 @@
-"""Keep the promises that evictions paid for: the first action of each pass.
+"""The first action of each pass (a scheduling round over all jobs): give jobs the nodes for which pods were evicted.
 
-A job for which pods are evicted is promised their room (`commitments.py`), but presets forget such promises at the
-begin of a pass. So this action runs before those of the preset, and puts the tasks of these jobs on their promised
-nodes. It withdraws the promise of a job if a limit of a queue or a gate of the preset (`PromiseGate`) refuses the tasks
-now, or if a node cannot take its task any more. The job then has no precedence. In kube-batch, which makes room for one
-task at a time, the other tasks of the job keep their nodes.
+A job for which pods are evicted is promised the nodes of these pods (`commitments.py`). But the actions of a preset,
+such as `kai`, know nothing of earlier passes. So this action runs before those of the preset. It places the tasks
+(pods) of jobs with promises on the promised nodes, or on idle resources of another node where the task can start at
+once. It also repeats evictions that a crash interrupted. A job gets nothing from this action if a limit of a queue or a
+gate of the preset (`PromiseGate`) refuses the tasks now, or if a node cannot take its task any more. In kube-batch,
+which evicts for one task at a time, only the task whose node is lost gets nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,15 @@
-"""Read what a crash, or another leader, left in the API: promises, victims, and evictions that were interrupted.
+"""Read from API objects what an earlier leader, or a crash, left: promised nodes, victims, and interrupted evictions.
 
-The nominations of waiting pods are promises. The condition of a pod that is being deleted names the job for which it
-was evicted, and an annotation of its group has the time of the last eviction. A pod that has the condition and is not
-deleted yet is evicted if the promise still holds, or if its gang is below its minimum at the end of the pass.
+- A promise is a node whose room is kept for a pending pod. It is read from the pod's `nominatedNodeName`. A gang
+  without sub-groups and roles is also promised any nodes for the rest of its minimum, in two cases: some of its pods
+  are bound and none was evicted, or victims are still ending for it.
+- A victim is a pod that is being deleted and has the condition `DisruptionTarget`; the message of the condition names
+  the job that gets the room. The annotation `last-eviction-timestamp` of the victim's PodGroup has the time of the
+  group's last eviction.
+- An interrupted eviction is a pod that has such a condition and a node, and is not being deleted. The eviction is
+  repeated if the first pass can keep the promise of the job that the condition names. For that, one of this job's
+  promised nodes must be the node of a pod that the job evicts from the same gang, or the gang must be below its
+  minimum. Otherwise, the eviction is repeated only if the gang is below its minimum at the end of the pass.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Carry out the decisions of a pass: promise nodes, evict pods, and bind jobs.
+"""Carry out the decisions of a pass (a scheduling round over all jobs): nominate nodes, evict pods, and bind jobs.
 
-The cluster may have changed during the pass. So each task that is to be bound is filtered again on its node, together
-with the pods that are there now, even if they are being deleted. If one task of a job cannot be reserved, all tasks of
-this job that the pass placed are taken back, so that no gang is bound in part. The next pass decides again.
+The cluster may have changed during the pass. So each task (a pod of a job) that is to be bound is filtered again on its
+node, together with the pods that are on the node now, even if these are being deleted. If one task of a job cannot be
+reserved, the reservations of all tasks of this job that the pass placed are undone, so that no gang is bound in part.
+The next pass decides again.
 """
 
 from __future__ import annotations

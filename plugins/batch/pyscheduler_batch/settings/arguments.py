@@ -1,7 +1,7 @@
 """Check the arguments of policies, so that a policy gets a usable value or none.
 
-The three systems log a value that they cannot parse, and use the default. Here such a value is left out, with a
-warning.
+KAI, Volcano and kube-batch log a value that they cannot parse, and use the default. pyscheduler leaves out such a
+value, with a warning.
 """
 
 from __future__ import annotations

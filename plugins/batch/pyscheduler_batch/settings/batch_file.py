@@ -1,8 +1,9 @@
-"""Read the configuration files of batch systems, and turn them into a configuration with one profile.
+"""Read the configuration file of a batch system, such as KAI, as the configuration of a scheduler with one profile.
 
-A file contains `actions` and `tiers`; or the ConfigMap in which a system keeps them; or an object from which the
-operator of the system makes them, such as KAI's SchedulingShard. The profile enables the plugin `Batch`, whose args are
-the content of the file, and disables `DefaultPreemption`. `pyscheduler_batch.settings.configuration` reads the args.
+The file contains one of these: `actions` and `tiers`; the ConfigMap in which the system keeps `actions` and `tiers`; or
+the object from which the system's operator makes them, such as KAI's SchedulingShard. The profile enables the plugin
+`Batch`, whose args are the content of the file, and disables `DefaultPreemption`. `settings.configuration` reads the
+args.
 """
 
 from __future__ import annotations

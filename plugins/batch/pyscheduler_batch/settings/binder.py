@@ -1,6 +1,6 @@
-"""The arg `binder` of batch profiles, which chooses the Bind plugin.
+"""The arg `binder` of the plugin `Batch`, which chooses the Bind plugin.
 
-With `binder: bindRequest`, `BindRequest` of the batch distribution takes the place of `DefaultBinder`.
+With `binder: bindRequest`, the plugin `BindRequest` of this package takes the place of `DefaultBinder`.
 """
 
 from __future__ import annotations

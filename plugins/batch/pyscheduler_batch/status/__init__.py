@@ -1,1 +1,1 @@
-"""Write what batch scheduling decided: the status of queues and groups, and events in the words of each system."""
+"""Write the results of batch scheduling: statuses of queues and groups, and events worded as each batch system does."""

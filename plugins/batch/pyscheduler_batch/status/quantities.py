@@ -1,4 +1,4 @@
-"""Write amounts as Kubernetes' quantities."""
+"""Format amounts of resources as Kubernetes quantities."""
 
 from __future__ import annotations
 

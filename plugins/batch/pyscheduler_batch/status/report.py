@@ -1,4 +1,4 @@
-"""The report of a pass about one group: the status to write, and the events to record."""
+"""`GroupReport`: the status of one pod group after a scheduling round, and the events to record."""
 
 from __future__ import annotations
 

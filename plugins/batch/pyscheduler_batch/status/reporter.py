@@ -1,4 +1,4 @@
-"""Report what each pass of one profile decided; only jobs that changed since the last pass are reported."""
+"""Report the decisions of each scheduling round of one profile, for the jobs that changed since the last round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The statuses of one preset: of its queues, and of its groups. All profiles with the preset share one `Statuses`."""
+"""Compute and write the statuses of the queues and pod groups of one batch system, such as KAI.
+
+All profiles with the preset of this system share one `Statuses`.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Past use of queues, for time-based fair shares (KAI)."""
+"""Count, or ask Prometheus, what queues held in the past, for KAI's time-based fair shares."""

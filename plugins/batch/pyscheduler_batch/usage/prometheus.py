@@ -1,7 +1,7 @@
 """Ask Prometheus what queues held over time, with the queries of KAI.
 
 Source: KAI-Scheduler `usagedb/prometheus`. For a tumbling window, KAI sends a range query and then refuses the answer.
-Here an instant query is sent instead, whose range begins with the window.
+pyscheduler sends an instant query instead, whose range begins with the window.
 """
 
 from __future__ import annotations

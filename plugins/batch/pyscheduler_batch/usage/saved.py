@@ -1,7 +1,9 @@
-"""Keep the counts of past use in a ConfigMap, so that a restarted scheduler, or another replica, continues them.
+"""Save in a ConfigMap what queues held in the past, so that a restarted or another scheduler continues the count.
 
-`data` names the queues and the parts of the window. `binaryData` has the sums as packed 32-bit floats: with 1,000
-queues, about half of what a ConfigMap may hold.
+The time window of the count is divided into parts. `data` has a JSON text with the names of queues and resources, the
+half-life, and the begin and end of each part. `binaryData` has the sums of all parts, for the cluster and for each
+queue, as 32-bit floats compressed with zlib. If the compressed sums take more than 700,000 bytes, the oldest parts are
+left out.
 """
 
 from __future__ import annotations

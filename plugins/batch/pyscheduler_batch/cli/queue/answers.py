@@ -1,4 +1,4 @@
-"""The subcommands of `queue`: each reads the cluster once, computes its answer, and prints it."""
+"""The subcommands of `pyscheduler queue`: each reads the cluster once, computes its answer, and prints it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Describe one queue with its jobs, as lines."""
+"""Format the description of one queue and its jobs as lines, for `pyscheduler queue describe`."""
 
 from __future__ import annotations
 

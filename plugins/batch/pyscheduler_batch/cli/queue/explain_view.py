@@ -1,4 +1,4 @@
-"""Format explanations of jobs, and the results of `whatif`, as lines or for JSON and YAML."""
+"""Format the results of `pyscheduler queue explain` and `whatif` as lines, or for JSON and YAML."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Explain why a job waits: one step for each condition that can hold it, with a stable reason code.
+"""Explain why a job waits: each condition that can hold the job back becomes one line, with a stable reason code.
 
-The codes are those of the job's system if it has any; `docs/reference/cli.md` lists them.
+If the job's batch system, such as KAI, has a code of its own for the condition, that code is used.
+`docs/reference/cli.md` lists the codes.
 """
 
 from __future__ import annotations

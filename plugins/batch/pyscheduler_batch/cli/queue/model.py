@@ -1,6 +1,7 @@
-"""The queues and jobs of each dialect, in the same tables that a session of the dialect would have.
+"""Build the tables of queues and jobs that `pyscheduler queue` shows: the same tables that a scheduler would build.
 
-The tables are built without a scheduler. So they include the pods of every scheduler, and need no preset.
+There is one set of tables per dialect (the kinds of queues and pod groups of one system, such as KAI). The tables are
+built without a scheduler. So they contain the pods of every scheduler, and no profile needs to be configured.
 """
 
 from __future__ import annotations

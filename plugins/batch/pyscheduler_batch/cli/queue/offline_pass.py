@@ -1,4 +1,4 @@
-"""Run a pass of each batch profile on a cluster that was read once, and change nothing."""
+"""Run one pass (a scheduling round over all jobs) of each batch profile on objects in memory, and change no object."""
 
 from __future__ import annotations
 
