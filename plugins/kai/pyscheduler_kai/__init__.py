@@ -1,1 +1,1 @@
-"""The preset that decides as KAI-Scheduler does: its actions and policies."""
+"""The preset `kai`: the actions and policies of KAI-Scheduler, so that a batch profile decides as KAI does."""

@@ -1,4 +1,4 @@
-"""The action `allocate`: places waiting jobs on free resources. Source: KAI-Scheduler, `actions/allocate`."""
+"""The action `allocate` of KAI: place waiting jobs on free resources. Source: KAI-Scheduler, `actions/allocate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The next requests of waiting jobs, as columns."""
+"""The next requests of waiting jobs as arrays, with one row for equal requests.
+
+The next request of a job is that of the pods that an action would place together: the rest of the job's minimum, or one
+more pod.
+"""
 
 from __future__ import annotations
 

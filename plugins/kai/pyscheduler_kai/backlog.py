@@ -1,7 +1,10 @@
-"""The waiting jobs and their next requests, kept from pass to pass, so that no action has to look at each job.
+"""The waiting jobs with their requests, kept from pass to pass (scheduling round over all jobs).
 
-An action ends at once if it cannot place, or make room for, any of these requests. While a pass allocates, nodes only
-fill up: once no node has room for any request, all remaining jobs get the same result.
+So no action has to look at each waiting job. An action that evicts pods ends at once if it could not make room for the
+next request of any waiting job. The next request of a job is that of the pods that are placed together: the rest of the
+job's minimum, or one more pod. `allocate` ends as soon as no node has room for any single waiting pod, because nodes
+only fill up during this action. Then each job that only lacks room gets the reason that this module has prepared: no
+node has room for its first pod. Jobs that something else may keep from running are looked at one by one.
 """
 
 from __future__ import annotations

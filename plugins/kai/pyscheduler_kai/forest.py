@@ -1,9 +1,10 @@
-"""The order of queues at the begin of a pass, kept from pass to pass.
+"""The order of queues when a scheduling round begins, kept from round to round.
 
-The children of each queue are in a heap (see `job_queue`). A heap is kept if no queue below it has other sums, another
-share, or other jobs than in the last pass. The objects for its queues are then made only when their turn comes.
+The child queues of each queue are in a heap (see `job_queue`). A heap is kept if no queue below it has other sums,
+another share, or other jobs than in the last round. The Python objects for its queues are then made only when they are
+needed.
 
-Row of the benchmark: `batch-full`. With 1,000 nodes, 2,000 jobs and 200 queues, the pass after a node was freed takes
+Row of the benchmark: `batch-full`. With 1,000 nodes, 2,000 jobs and 200 queues, the round after a node was freed takes
 11 to 13 ms of CPU, and 15 to 28 ms if all heaps are built anew.
 """
 

@@ -1,4 +1,4 @@
-"""Jobs by queue, sorted; kept from search to search and from pass to pass, so that no search sorts all jobs again."""
+"""The sorted jobs of each queue, kept from one scheduling round to the next, so that no search sorts all jobs again."""
 
 from __future__ import annotations
 

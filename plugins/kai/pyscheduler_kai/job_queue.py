@@ -1,9 +1,8 @@
 """The order in which actions take jobs: a tree of heaps, one per queue.
 
 A queue is ordered among its siblings by its own state and its next job. A queue whose state changed moves to its new
-place only when it reaches the top of its heap. This is the rule of the original, and it decides which of two queues
-comes first. So the heaps do the same steps as Go's `container/heap`. Source: KAI-Scheduler,
-`actions/utils/job_order_by_queue.go`.
+position only when it reaches the top of its heap. KAI does the same, and this decides which of two queues comes first.
+So the heaps do the same steps as Go's `container/heap`. Source: KAI-Scheduler, `actions/utils/job_order_by_queue.go`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The jobs as the actions see them, kept from pass to pass: gangs, sorted lists of each queue, and stale jobs.
+"""The jobs in the form that the actions of KAI need, kept from scheduling round to scheduling round.
 
-At the begin of a pass only jobs that changed since the last pass are read again.
+These are gangs with their sub-groups, sorted lists for each queue, and the gangs that may be below their minimum. When
+a round begins, only jobs that changed since the last round are read again.
 
-Row of the benchmark: `batch-full`. With 1,000 nodes and 2,000 jobs, the pass after a node was freed takes 15 ms of CPU,
-and 183 ms if all jobs are read again.
+Row of the benchmark: `batch-full`. With 1,000 nodes and 2,000 jobs, the round after a node was freed takes 15 ms of
+CPU, and 183 ms if all jobs are read again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The requests of waiting jobs, summed by queue and kept from pass to pass: only changed jobs are added anew."""
+"""The requests of waiting jobs, summed by queue. From round to round, only the sums of changed jobs are replaced."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Skip jobs that look like a job for which a search of the same action has failed.
+"""Skip a job that looks like a job for which the same action has found no room.
 
-A job with the same constraints as a failed job is skipped, unless it has fewer or smaller tasks. Source: KAI-Scheduler,
-`actions/common/minimal_job_comparison.go`, `api/pod_info/scheduling_constraints_signature.go`.
+A job with the same constraints as the failed job is skipped, unless it has fewer or smaller pods. Source:
+KAI-Scheduler, `actions/common/minimal_job_comparison.go`, `api/pod_info/scheduling_constraints_signature.go`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""KAI's queues and pod groups.
+"""Read KAI's objects that define queues and pod groups.
 
 Sources: KAI-Scheduler `pkg/apis/scheduling/v2` (Queue), `pkg/apis/scheduling/v2alpha2` (PodGroup),
 `pkg/scheduler/api/queue_info` and `podgroup_info` (defaults), `pkg/common/constants` (labels and annotations).

@@ -1,4 +1,4 @@
-"""The policies that order jobs and tasks: `priority`, `elastic`, `kubeflow`, `ray` and `taskorder`.
+"""The policies that order jobs, and the pods of a job: `priority`, `elastic`, `kubeflow`, `ray` and `taskorder`.
 
 Source: KAI-Scheduler, the plugins of the same names.
 """

@@ -1,6 +1,7 @@
-"""A value that stays equal while the same preemptible jobs hold the same nodes; failed searches depend on it.
+"""A value that is equal in two scheduling rounds if the same preemptible jobs hold the same nodes in both.
 
-The value also changes with everything else about these jobs that decisions depend on. Only the changes since a numbered
+A search for victims that failed is not repeated while this value, and other inputs, are equal (`search_memory`). The
+value also changes with all other properties of these jobs on which decisions depend. Only the changes since a numbered
 starting point are kept.
 """
 

@@ -1,4 +1,4 @@
-"""Placement of jobs within a statement: the node that each task takes.
+"""Choose the node of each pod that a job places next; if one pod finds no node, undo the placements of the others.
 
 Source: KAI-Scheduler, `actions/common/allocate.go`, `framework/session.go` and the node order plugins in
 `plugins/nodeavailability`, `plugins/resourcetype`, `plugins/gpusharingorder`, `plugins/nominatednode` and

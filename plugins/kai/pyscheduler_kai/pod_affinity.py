@@ -1,4 +1,4 @@
-"""podaffinity: preferred affinity and anti-affinity between pods. Source: KAI-Scheduler, `plugins/podaffinity`."""
+"""The policy `podaffinity`: preferred (anti-)affinity between pods. Source: KAI-Scheduler, `plugins/podaffinity`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The policy `proportion`: fair shares, the order of queues, limits and quotas, and the queues to reclaim from.
 
-Amounts are tuples of CPU millicores, memory bytes and GPUs; for so few numbers, plain Python is faster than arrays.
+Amounts are tuples of CPU millicores, memory bytes and GPUs; for so few numbers, Python tuples are faster than arrays.
 Infinity is unlimited. Source: KAI-Scheduler, `plugins/proportion`.
 """
 

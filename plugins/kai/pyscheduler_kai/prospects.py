@@ -1,8 +1,8 @@
-"""Jobs as they will be after some of their tasks are evicted; rehearsals (`rehearsal.py`) begin with them.
+"""Jobs as they will be after some of their pods are evicted; `rehearsal` computes with them.
 
-Most eviction plans evict the same jobs again, in other combinations. But the next request of an evicted job, and its
-place in its queue, do not depend on the other jobs of the plan. So each job is evicted once, alone, and the result is
-kept for the pass.
+Most eviction plans evict the same jobs again, in other combinations. But the next request of a job after its eviction,
+and its position in its queue, do not depend on the other jobs of the plan. So each job is evicted once, alone, and the
+result is kept until the end of the scheduling round.
 """
 
 from __future__ import annotations

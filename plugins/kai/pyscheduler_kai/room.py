@@ -1,4 +1,4 @@
-"""Upper bounds for the room of nodes, which prove without a simulation that a scenario fails."""
+"""Check whether the nodes have enough GPUs for a job and its victims together; if not, some pod finds no node."""
 
 from __future__ import annotations
 

@@ -1,10 +1,21 @@
-"""Scenarios: tasks to evict for some tasks of a pending job, and the generators that propose them.
+"""Propose scenarios: sets of tasks (pods) to evict, so that some tasks of a pending job find nodes.
 
-A *unit* is evicted as a whole: a surplus task, or the rest of a job. An accumulator collects units in the order of
-victims. Nothing is proposed while a cheap filter finds that the collected units cannot make enough room. After that,
-two generators propose parts of the collection: the units on one node, or the units on the fewest nodes that could hold
-the pending tasks, then on more nodes. Source: KAI-Scheduler, `actions/common/solvers` (`pod_scenario_builder.go`,
-`sub_scenario_emitter.go`, the filters) and the plugins `nodelocalgreedy` and `multinodegang`.
+Victims are collected in units, in the order of victims. A unit is a part of a job that is evicted together: one surplus
+task (beyond the job's minimum), one surplus sub-group, or, if nothing is surplus, the rest of the job. After each unit,
+a cheap check compares GPUs: would all pending tasks, the largest first, fit into what is free on nodes and what the
+units free? For each pending task, there must also be a node that filters could accept. If the check fails, nothing is
+proposed. If it passes, two generators propose some of the collected units:
+
+- `node_local` looks at each node of the job that the last unit is from, and proposes all units of the jobs that lose a
+  task on this node.
+- `multi_node` sorts the nodes of the units by what is free and freed on them, the smallest first, without nodes too
+  small for any pending task. It proposes the units on the first nodes of this order, as few as cover the request, and
+  then on 1, 2, 4 ... more nodes.
+
+Both leave out proposals that certainly make too little room. As long as whole jobs are evicted, `VictimTape`
+computes the order of victims only once for all searches of a job. Source: KAI-Scheduler, `actions/common/solvers`
+(`pod_scenario_builder.go`, `sub_scenario_emitter.go`, the filters) and the plugins `nodelocalgreedy` and
+`multinodegang`.
 """
 
 from __future__ import annotations
@@ -303,7 +314,10 @@ def _fit_greedily(required: Sequence[float], free: Sequence[float]) -> bool:
 
 
 def node_local(probe: Probe) -> Iterator[Scenario | None]:
-    """Propose the units on each node of the job that was taken last."""
+    """Propose victims node by node: for each node of the last unit's job, all units of the jobs that lose a task there.
+
+    Units on other nodes are among them if they are of such a job. Before any victim, only recorded ones are proposed.
+    """
     accumulated = _Accumulator(probe)
     names = probe.placement.name_rank
     for may_suffice in accumulated.states():
@@ -334,7 +348,11 @@ def node_local(probe: Probe) -> Iterator[Scenario | None]:
 
 
 def multi_node(probe: Probe) -> Iterator[Scenario | None]:
-    """Propose the units on the fewest nodes that cover the demand, the smallest nodes first, then on more nodes."""
+    """Propose the units on the nodes of the smallest capacity, as few as cover the request; then on more nodes.
+
+    The capacity of a node is the sum of its free GPUs and those of the units there. Nodes too small for the smallest
+    pending task are left out. Each further proposal adds nodes: one, then two, then four, and so on.
+    """
     accumulated = _Accumulator(probe)
     for may_suffice in accumulated.states():
         yield None

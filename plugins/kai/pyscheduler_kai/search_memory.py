@@ -1,4 +1,4 @@
-"""Failed searches for victims, kept from pass to pass.
+"""Remember failed searches for victims from one pass (a scheduling round over all jobs) to the next.
 
 In a full cluster, most passes begin because a job came, and would repeat the searches that failed in the last pass. A
 failed search is not repeated as long as everything that its result depends on is equal:
@@ -11,8 +11,8 @@ failed search is not repeated as long as everything that its result depends on i
 - the waiting jobs that simulations have read, which decide the order of queues: those at the begin of each queue
   (`Reads`).
 
-No search is remembered or skipped after the pass has evicted or promised anything, or if policies of other
-distributions take part. Jobs that the pass has placed count as placed, as they will in the next pass.
+No search is remembered or skipped after the pass has evicted or promised anything, or if policies of other Python
+packages take part. Jobs that the pass has placed count as placed, as they will in the next pass.
 
 Row of the benchmark: `batch-philly`, which takes at least 1.3 times as long without it.
 """

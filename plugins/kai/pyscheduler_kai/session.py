@@ -1,4 +1,8 @@
-"""A session of the preset `kai`; if no action tried a job, it says which pods the job lacks."""
+"""`KaiSession`: the state of one scheduling round of the preset `kai`.
+
+It adds one thing to the session of `Batch`: for a job that no action tried, the reason that pods of the job are
+missing, or are in no sub-group.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One value for each job, kept from pass to pass; equal values are stored once, because many jobs have the same."""
+"""Store one value for each job, from round to round; equal values, which are frequent, are stored once."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The solver of the evicting actions: finds victims for a pending job by simulation.
+"""The solver of the actions that evict pods: it finds victims for a pending job by simulation.
 
 A *generator* proposes *scenarios*: sets of victims, whose eviction is then simulated. A search probes 1, 2, 4 … tasks
 of the job, then bisects, and finally tries all tasks. For a job that requires a topology domain, it only tries all
-tasks. The victims of a successful probe are recorded for the next probes; each generator begins without recorded
-victims. A scenario counts only if the simulation places the job, and the validator of the action accepts it. Source:
+tasks. The victims of a successful probe are part of each scenario of the next probes; each generator begins without
+such victims. A scenario counts only if the simulation places the job, and the action accepts the victims. Source:
 KAI-Scheduler, `actions/common/solvers` (`job_solver.go`, `by_pod_solver.go`) and `actions/common/action.go`.
 """
 

@@ -1,4 +1,4 @@
-"""The order of victims if disruption budgets count; KAI itself reads no budgets."""
+"""The order of victims if PodDisruptionBudgets are respected; KAI itself reads no budgets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Policies of the preset `kai` that switch a built-in rule on, and policies without effect that files of KAI may name.
+"""Policies of the preset `kai` that only switch something on, or have no effect.
+
+Some switch on a rule of other modules, such as a generator of eviction plans or a preference for nodes. Some do
+nothing, because pyscheduler has the rule in any case, or lacks the feature; files of KAI may name them.
 
 Source: KAI-Scheduler, the plugins of the same names.
 """

@@ -1,8 +1,8 @@
-"""The free GPUs of nodes in plain numbers, for the case that GPUs alone decide which node a task takes.
+"""The free GPUs of nodes as numbers, for the case that GPUs alone decide which node a task (pod) takes.
 
 That is the case if each node with free GPUs has enough of all other resources for as many tasks as its GPUs can take,
-and filters accept it for all these tasks. A search looks at many plans in the same state of the cluster. So the free
-amounts of nodes are read once, and a plan changes only the nodes of its victims.
+and filters accept the node for all these tasks. A search for victims looks at many eviction plans in the same state of
+the cluster. So the free amounts of nodes are read once, and a plan changes only the nodes of its victims.
 """
 
 from __future__ import annotations

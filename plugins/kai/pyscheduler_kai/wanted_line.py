@@ -1,9 +1,10 @@
 """The order of a few wanted jobs among many waiting jobs, without taking the other jobs one by one.
 
 `JobQueue` takes the jobs before a wanted job and drops them. Each of these jobs matters only by its request, which
-decides the key of its queue while the job is next. So the queue reaches its wanted job as soon as the largest of these
-keys, and then the key with the wanted job itself, are the smallest keys of all queues. This holds only if no two queues
-are equal (`is_tied`), no queue has a parent, and keys are in a total order: otherwise the heaps decide.
+decides the sort key of its queue while the job is next. So a queue reaches its wanted job as soon as two keys have been
+the smallest keys of all queues: the largest key of the jobs before the wanted job, and then the key with the wanted job
+itself. This holds only if no two queues have equal keys (`is_tied`), no queue has a parent, and keys are in a total
+order: otherwise the heaps of `JobQueue` decide.
 """
 
 from __future__ import annotations
