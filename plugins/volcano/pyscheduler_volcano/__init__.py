@@ -1,1 +1,1 @@
-"""The preset that decides as Volcano does: its actions and policies."""
+"""The preset `volcano`: the actions and policies of Volcano, so that a batch profile decides as Volcano does."""

@@ -1,4 +1,7 @@
-"""allocate: place jobs on idle room, and on room that is being released. Source: Volcano `actions/allocate`."""
+"""The action `allocate` of Volcano: place waiting jobs on resources that are idle, or that evicted pods will free.
+
+Source: Volcano `actions/allocate`.
+"""
 
 from __future__ import annotations
 

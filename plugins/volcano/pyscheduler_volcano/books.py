@@ -1,4 +1,4 @@
-"""Sums by job, and the tasks on nodes as columns, which a session keeps up to date instead of counting again."""
+"""The sums of each job, and the pods on nodes as arrays; a scheduling round updates both and need not count again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""capacity: queues have configured shares and limits, flat or as a tree. Source: Volcano `plugins/capacity`."""
+"""The policy `capacity`: each queue has a configured share (`deserved`) and a limit; queues may be a tree.
+
+Source: Volcano `plugins/capacity`.
+"""
 
 from __future__ import annotations
 

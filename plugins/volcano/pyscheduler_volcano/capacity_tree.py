@@ -1,4 +1,7 @@
-"""Limits and shares of capacity's queues, flat and as a tree. Source: Volcano `plugins/capacity`."""
+"""Compute the shares and limits of queues for the policy `capacity`, without and with a tree of queues.
+
+Source: Volcano `plugins/capacity`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""conformance: never evict critical pods. Source: Volcano `plugins/conformance`."""
+"""The policy `conformance`: protect critical pods from eviction. Source: Volcano `plugins/conformance`."""
 
 from __future__ import annotations
 

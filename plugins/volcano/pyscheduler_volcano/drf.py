@@ -1,4 +1,7 @@
-"""drf: dominant resource fairness among jobs, and among queues of a hierarchy. Source: Volcano `plugins/drf`."""
+"""The policy `drf`: dominant resource fairness among jobs and, with `enableHierarchy`, among queues.
+
+Source: Volcano `plugins/drf`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""enqueue: let pending jobs start while their queues and the cluster have room. Source: Volcano `actions/enqueue`."""
+"""The action `enqueue`: set the phase of a pod group to `Inqueue` if the policies, such as `overcommit`, admit its job.
+
+Volcano's controllers create the pods of a job only then. A job without `minResources` is always admitted. Source:
+Volcano `actions/enqueue`.
+"""
 
 from __future__ import annotations
 

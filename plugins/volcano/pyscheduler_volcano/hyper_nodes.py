@@ -1,4 +1,4 @@
-"""Volcano's HyperNodes: named sets of nodes in tiers, a tree whose root has all nodes.
+"""Read Volcano's HyperNodes: named sets of nodes in tiers, which form a tree whose root has all nodes.
 
 Sources: Volcano `staging/.../topology/v1alpha1`, `pkg/scheduler/api/hyper_node_info.go`, and the root that
 `framework/session.go` adds (`addClusterTopHyperNode`).

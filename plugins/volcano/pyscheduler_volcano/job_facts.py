@@ -1,4 +1,4 @@
-"""Facts about jobs and tasks for the policies and actions of Volcano. Source: Volcano `api/job_info.go`."""
+"""Helpers for Volcano's policies and actions: states and priority of pods. Source: Volcano `api/job_info.go`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The jobs as Volcano's sessions see them, kept from pass to pass: sums by job, and waiting jobs in order.
+"""The sums and the sorted lists of Volcano's jobs, kept from one scheduling round to the next.
 
-At the begin of a pass, only the jobs that changed since the last pass are read again. A job that was built anew is the
-last of the session's jobs, so it gets the last row; all other jobs keep their rows. So rows are in the order of the
-session's jobs.
+When a round begins, only the jobs that changed since the last round are read again. Each job has a row in arrays. A job
+whose object was rebuilt is the last of the session's jobs, so it gets the last row; all other jobs keep their rows. So
+rows are in the order of the session's jobs.
 """
 
 from __future__ import annotations

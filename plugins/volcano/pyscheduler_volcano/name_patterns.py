@@ -1,4 +1,4 @@
-"""Match names with regular expressions in Go's syntax, in time proportional to the lengths of both."""
+"""Match names with regular expressions in Go's syntax, in time proportional to the lengths of name and expression."""
 
 from __future__ import annotations
 

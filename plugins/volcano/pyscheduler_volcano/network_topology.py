@@ -1,15 +1,15 @@
-"""network-topology-aware: place jobs into HyperNodes of a low tier. Source: Volcano `plugins/network-topology-aware`.
+"""The policy `network-topology-aware`: place the pods of a job on nodes that are close together.
 
 A HyperNode is a named set of nodes; a low tier means that they are close together. A job with `networkTopology` in mode
 `hard` runs in one HyperNode of at most `highestTierAllowed` (or of the tier that `highestTierName` names). In mode
 `soft` it may use HyperNodes of all tiers, and the whole cluster. HyperNodes of a lower tier are tried first; within a
-tier, the HyperNode that would be the fullest with the job. If some tasks of a job have nodes, the other tasks stay
-within the widest allowed HyperNode that contains these nodes. A policy of `subGroupPolicy` may have a topology, too:
-each of its sub-groups then runs in one HyperNode, within that of the job.
+tier, the HyperNode that would be the fullest with the job. If some pods of a job have nodes, the other pods stay within
+the widest allowed HyperNode that contains these nodes. A policy of `subGroupPolicy` may have a topology, too: each of
+its sub-groups then runs in one HyperNode, within that of the job.
 
-Differs from Volcano: Volcano places the job in every HyperNode of a tier, and then takes the best one; here the first
-HyperNode that can take the job is used. In Volcano, jobs with a topology reclaim on any nodes of the cluster; here they
-neither preempt nor reclaim.
+Differs from Volcano: Volcano places the job in every HyperNode of a tier, and then takes the best one; pyscheduler uses
+the first HyperNode that can take the job. In Volcano, jobs with a topology reclaim on any nodes of the cluster; in
+pyscheduler they neither preempt nor reclaim. Source: Volcano `plugins/network-topology-aware`.
 """
 
 from __future__ import annotations

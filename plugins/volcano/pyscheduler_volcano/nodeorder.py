@@ -1,4 +1,4 @@
-"""nodeorder: add the scores of kube-scheduler's score plugins. Source: Volcano `plugins/nodeorder`."""
+"""The policy `nodeorder`: score nodes with kube-scheduler's score plugins. Source: Volcano `plugins/nodeorder`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read Volcano's queues and pod groups, and those of kube-batch, from which Volcano's have developed.
+"""Read Volcano's objects that define queues and pod groups, and the older kinds of kube-batch.
 
 Sources: volcano `apis/scheduling/v1beta1` (types and annotations), `pkg/scheduler/api/queue_info.go`, `job_info.go` and
 `pod_info.go` (defaults); kube-batch `pkg/apis/scheduling`.

@@ -1,4 +1,7 @@
-"""overcommit: enqueue jobs up to a multiple of the cluster's resources. Source: Volcano `plugins/overcommit`."""
+"""The policy `overcommit`: admit jobs until they fill a multiple of the cluster's resources.
+
+Source: Volcano `plugins/overcommit`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base class of the policies that follow Volcano's plugins, and helpers to read their arguments."""
+"""The base class of Volcano's policies (one for each plugin of Volcano), and helpers to read their arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""predicates: accept the nodes that the filters of the profile accept. Source: Volcano `plugins/predicates`."""
+"""The policy `predicates`: accept nodes that the profile's filters accept. Source: Volcano `plugins/predicates`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""preempt: make room within a queue for jobs below their minimum. Source: Volcano `actions/preempt`."""
+"""The action `preempt` of Volcano: evict pods of the same queue, and also of the same job, for jobs that lack nodes.
+
+Source: Volcano `actions/preempt`.
+"""
 
 from __future__ import annotations
 

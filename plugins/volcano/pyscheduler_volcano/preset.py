@@ -1,4 +1,6 @@
-"""The preset of Volcano: its actions and tiers without a configuration, and the names that a configuration may use.
+"""The preset `volcano`: the defaults of Volcano, and the names that a configuration for it may use.
+
+A profile runs these actions, with the policies of these tiers, unless its configuration lists others.
 
 Sources: Volcano `pkg/scheduler/util.go`, `pkg/scheduler/conf/scheduler_conf.go` and its plugins.
 """

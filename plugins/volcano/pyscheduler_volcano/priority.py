@@ -1,4 +1,7 @@
-"""priority: jobs and tasks of higher priority are first, and may preempt others. Source: Volcano `plugins/priority`."""
+"""The policy `priority` of Volcano: jobs and pods of higher priority come first, and may preempt lower ones.
+
+Source: Volcano `plugins/priority`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""proportion: divide the cluster among queues by weight, up to their requests. Source: Volcano `plugins/proportion`."""
+"""The policy `proportion` of Volcano: divide the cluster among queues by weight, up to their requests.
+
+Source: Volcano `plugins/proportion`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The common parts of proportion and capacity: the sums of queues, and the check before a job is enqueued."""
+"""The common parts of the policies `proportion` and `capacity`: sums of queues, and checks before `enqueue`."""
 
 from __future__ import annotations
 

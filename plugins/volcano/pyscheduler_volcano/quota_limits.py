@@ -1,4 +1,4 @@
-"""The ResourceQuotas of all namespaces, for the policy `resourcequota`."""
+"""Read the ResourceQuotas of all namespaces, for Volcano's policy `resourcequota`."""
 
 from __future__ import annotations
 

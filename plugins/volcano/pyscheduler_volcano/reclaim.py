@@ -1,4 +1,7 @@
-"""reclaim: make room for starving jobs at the cost of other queues. Source: Volcano `actions/reclaim`."""
+"""The action `reclaim` of Volcano: evict pods of other queues for jobs that lack nodes.
+
+Source: Volcano `actions/reclaim`.
+"""
 
 from __future__ import annotations
 

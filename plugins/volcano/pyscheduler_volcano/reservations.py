@@ -1,4 +1,7 @@
-"""The amounts of their queue that jobs reserve before their pods are placed. Source: Volcano `plugins/util/util.go`."""
+"""The amounts that enqueued jobs reserve in their queues before their pods are placed.
+
+Source: Volcano `plugins/util/util.go`.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""resourcequota: enqueue a job if each ResourceQuota of its namespace has room.
+"""The policy `resourcequota`: enqueue a job only if each ResourceQuota of its namespace has enough left for it.
 
-Scopes of quotas do not count. Differs from Volcano: the message has plain amounts, and for each resource a job is
-compared with only one quota, the one with the least room. If it were compared with all quotas, a tenant with hundreds
-of quotas and groups would keep all others waiting. Source: Volcano `plugins/resourcequota`.
+Scopes of quotas do not count. Differs from Volcano: the message has amounts as numbers, and for each resource a job
+is compared with only one quota, the one that has the least left. If a job were compared with all quotas, a tenant with
+hundreds of quotas and groups would keep all others waiting. Source: Volcano `plugins/resourcequota`.
 """
 
 from __future__ import annotations

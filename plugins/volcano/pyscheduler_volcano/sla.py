@@ -1,4 +1,7 @@
-"""sla: a job that has waited too long is enqueued, and keeps its promised nodes. Source: Volcano `plugins/sla`."""
+"""The policy `sla`: a job that has waited too long is enqueued, and keeps its nominated nodes.
+
+Source: Volcano `plugins/sla`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phases and conditions of pod groups at the end of a session.
+"""Phases and conditions of Volcano's pod groups at the end of a scheduling round.
 
 Source: Volcano `framework/session.go` (phases), `plugins/gang` (conditions), `api/job_info.go` (messages).
 """

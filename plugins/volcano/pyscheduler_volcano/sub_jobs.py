@@ -1,4 +1,4 @@
-"""The sub-groups of a job by `subGroupPolicy`: each sub-group is placed whole or not at all.
+"""Place the sub-groups that a job has by `subGroupPolicy`: each sub-group is placed whole or not at all.
 
 Source: Volcano `actions/allocate` (organizeJobWorksheet, allocateForJob), `api/sub_job_info.go`, and the orders of
 sub-jobs of the plugins gang and priority.

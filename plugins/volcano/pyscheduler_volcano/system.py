@@ -1,4 +1,4 @@
-"""Volcano as a batch system: the rules for jobs, queues and sessions in which Volcano differs from other systems.
+"""Volcano as a batch system of the plugin `Batch`: the rules in which Volcano differs from other systems.
 
 A group of Volcano counts before it has pods, because Volcano's controllers create the pods of a job only once the group
 has the phase Inqueue.
