@@ -1,1 +1,1 @@
-"""The preset that decides as kube-batch does: its actions and policies."""
+"""The preset `kube-batch`: actions and policies, with which a batch profile decides as kube-batch does."""

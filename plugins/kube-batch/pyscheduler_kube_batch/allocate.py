@@ -1,4 +1,4 @@
-"""allocate, as kube-batch runs it. Source: kube-batch `actions/allocate`."""
+"""The action `allocate` of kube-batch: place waiting jobs on free resources. Source: kube-batch `actions/allocate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""backfill, as kube-batch runs it. Source: kube-batch `actions/backfill`."""
+"""The action `backfill` of kube-batch: place pods that request nothing. Source: kube-batch `actions/backfill`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The common parts of kube-batch's preempt and reclaim: a node is used only if its victims alone make enough room."""
+"""The common parts of kube-batch's `preempt` and `reclaim`: a node is used only if its victims alone free enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""gang, as kube-batch decides. Source: kube-batch `plugins/gang`, `api/job_info.go`."""
+"""The policy `gang` of kube-batch: order jobs by whether their minimum has nodes, and protect jobs at their minimum.
+
+Source: kube-batch `plugins/gang`, `api/job_info.go`.
+"""
 
 from __future__ import annotations
 

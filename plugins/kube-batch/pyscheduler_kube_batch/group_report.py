@@ -1,4 +1,4 @@
-"""The status of groups of kube-batch.
+"""Compute the status of kube-batch's pod groups after a scheduling round.
 
 Source: kube-batch `framework/session.go`, `cache/cache.go` (RecordJobStatusEvent).
 """

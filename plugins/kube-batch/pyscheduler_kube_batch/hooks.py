@@ -1,4 +1,8 @@
-"""The hook module of the entry point; it names the class of the batch system and does not import it."""
+"""Register the preset `kube-batch` of the plugin `Batch`.
+
+pyscheduler finds this module through the package's entry point in the group `pyscheduler`. The class is given by name,
+so that it is imported only when a profile uses it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queues and pod groups of kube-batch, in both versions; `pyscheduler_volcano.objects` reads them."""
+"""The kinds of queues and pod groups of kube-batch, in both API groups; `pyscheduler_volcano.objects` reads them."""
 
 from __future__ import annotations
 

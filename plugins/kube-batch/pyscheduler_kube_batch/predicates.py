@@ -1,4 +1,7 @@
-"""predicates: accept nodes by the filters of the profile and by pressure. Source: kube-batch `plugins/predicates`."""
+"""The policy `predicates` of kube-batch: accept nodes that the profile's filters accept and that have no pressure.
+
+Arguments switch on each kind of pressure, such as that of memory. Source: kube-batch `plugins/predicates`.
+"""
 
 from __future__ import annotations
 

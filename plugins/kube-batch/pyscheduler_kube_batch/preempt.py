@@ -1,4 +1,7 @@
-"""preempt, as kube-batch runs it. Source: kube-batch `actions/preempt`."""
+"""The action `preempt` of kube-batch: evict pods of the same queue, and also of the same job, for pending pods.
+
+Source: kube-batch `actions/preempt`.
+"""
 
 from __future__ import annotations
 

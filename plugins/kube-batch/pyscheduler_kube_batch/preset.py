@@ -1,4 +1,6 @@
-"""The preset of kube-batch: its actions and tiers without a configuration, and the names that a configuration may use.
+"""The preset `kube-batch`: the defaults of kube-batch, and the names that a configuration for it may use.
+
+A profile runs these actions, with the policies of these tiers, unless its configuration lists others.
 
 Sources: kube-batch `pkg/scheduler/util.go` and its plugins.
 """

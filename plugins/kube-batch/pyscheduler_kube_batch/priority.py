@@ -1,4 +1,7 @@
-"""priority, as kube-batch decides. Source: kube-batch `plugins/priority`."""
+"""The policy `priority` of kube-batch: jobs of higher priority come first, and may preempt jobs of lower priority.
+
+Source: kube-batch `plugins/priority`.
+"""
 
 from __future__ import annotations
 

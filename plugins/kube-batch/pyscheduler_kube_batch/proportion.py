@@ -1,4 +1,7 @@
-"""proportion, as kube-batch divides: by weight, until queues have enough. Source: kube-batch `plugins/proportion`."""
+"""The policy `proportion` of kube-batch: divide the cluster among queues by weight, until queues have enough.
+
+Source: kube-batch `plugins/proportion`.
+"""
 
 from __future__ import annotations
 

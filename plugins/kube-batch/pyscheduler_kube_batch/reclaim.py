@@ -1,4 +1,7 @@
-"""reclaim, as kube-batch runs it. Source: kube-batch `actions/reclaim`."""
+"""The action `reclaim` of kube-batch: evict pods of other queues, for one pending pod of a queue at a time.
+
+Source: kube-batch `actions/reclaim`.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
-"""A session as kube-batch runs it. Source: kube-batch `framework/session.go`, `framework/session_plugins.go`.
+"""The state and the rules of one scheduling round (session) of kube-batch.
 
 Differs from Volcano's session:
 
 - Pods are no resource. Amounts are equal within 10 millicores, 10 MiB, and a hundredth of other resources.
-- A job that is not valid takes no part.
+- A job with fewer pods than its minimum takes no part.
 - Once the policies asked so far agree on no victim, no later policy or tier adds one.
-- Tasks are bound one by one once their job is ready.
+- Tasks are bound one by one once their job is ready (its minimum has nodes).
+
+Source: kube-batch `framework/session.go`, `framework/session_plugins.go`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Phases and conditions of pod groups at the end of a session, as kube-batch writes them.
+"""Phases and conditions of pod groups at the end of a scheduling round, as kube-batch writes them.
 
 Source: kube-batch `framework/session.go`, `plugins/gang`.
 """

@@ -1,4 +1,8 @@
-"""kube-batch as a batch system: Volcano's ancestor, without enqueueing, ResourceQuotas and HyperNodes."""
+"""kube-batch as a batch system of the plugin `Batch`, with the rules in which it differs from other systems.
+
+kube-batch is Volcano's ancestor. It has no action `enqueue`, which holds jobs back until the cluster can hold them, and
+knows no ResourceQuotas and HyperNodes.
+"""
 
 from __future__ import annotations
 
