@@ -1,4 +1,8 @@
-"""The commands that the lab adds; an entry point in the group `pyscheduler.commands` names this module."""
+"""Additions of the lab to the command line: `pyscheduler simulate`, `demo-gang` and `demo-batch`.
+
+pyscheduler finds this module through the package's entry point in the group `pyscheduler.commands`. `COMMANDS` maps the
+name of a command to a pair: the name of a module, whose attribute `command` is a click command, and one line of help.
+"""
 
 from __future__ import annotations
 

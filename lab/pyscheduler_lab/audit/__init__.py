@@ -1,9 +1,9 @@
 """Check a batch scheduler by the log of an API server: objects and writes go in, violated rules come out.
 
-Belongs here: an own reader of the objects, an own model of shares and gangs, and nine rules. Does not belong here:
-anything that the scheduler uses. This room imports no other room, and no room that decides imports it; two import
-contracts check that. So a mistake of the scheduler cannot hide in code that both share. Tests, the demo and the
-simulation call `check`.
+Belongs here: a reader of the objects, a model of shares and gangs, and nine rules. Does not belong here: anything that
+the scheduler uses. This package imports no other package of pyscheduler, and no package that schedules pods imports it;
+two import contracts check that. So a mistake of the scheduler cannot hide in code that both share. Tests, the demo and
+the simulation call `check`.
 
 The rules: (1) no gang is partly bound; (2) no binding exceeds a limit; (3) no protected or foreign pod is evicted; (4)
 each eviction lets a job start, or ends a broken gang; (5) fair shares justify each reclaim; (6) evictions do not repeat

@@ -1,4 +1,4 @@
-"""Apply all rules to a history."""
+"""Replay the log of an API server, and apply all rules of `pyscheduler_lab.audit` to the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The meaning of the writes in a log: bindings, evictions, departures, and changes from outside."""
+"""Kinds of writes in a log: bindings, evictions, ends of evicted pods, and changes that the scheduler did not cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of an API server: every version of every object, in order, each with the time at which it was written.
+"""A history: every version of every object that an API server had, in order, each with the time of its write.
 
 A history is made from the events of watches, or from the changes of a store in this process. It keeps only the kinds
 that the rules read.

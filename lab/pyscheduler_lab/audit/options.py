@@ -1,4 +1,4 @@
-"""The options of the checker: names of the profiles, policies, and time limits."""
+"""The options of a check: names of the batch profiles, rules by which shares are judged, and time limits."""
 
 from __future__ import annotations
 

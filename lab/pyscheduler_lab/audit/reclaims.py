@@ -1,4 +1,4 @@
-"""Judge one reclaim by fair shares.
+"""Judge by fair shares whether one reclaim (eviction of pods of another queue) was allowed.
 
 `kai_objection` and `volcano_objection` return the first objection as a phrase, or "". Sources: KAI, plugin proportion,
 package reclaimable; Volcano and kube-batch, the reclaimable functions of proportion and capacity.

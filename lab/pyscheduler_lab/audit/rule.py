@@ -1,4 +1,4 @@
-"""The base of all rules: hooks that the checker calls, and a way to report."""
+"""The base class of all rules: methods that the checker calls before and after each write, and methods to report."""
 
 from __future__ import annotations
 

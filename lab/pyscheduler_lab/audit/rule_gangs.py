@@ -1,9 +1,9 @@
 """Rule 1: no gang is partly bound, sub-groups included.
 
 A gang is bound, or evicted, within a short time. It may be broken for the grace period of its group if it lost a member
-from outside, if its queue was changed or deleted meanwhile, or if nodes lost room while it was being bound. After that,
-it must be whole again or evicted (KAI). A gang whose minimum was raised needs no more members than before. A gang of
-which a member has succeeded is never broken. Volcano leaves broken gangs to their controllers, and with its default
+from outside, if its queue was changed or deleted meanwhile, or if nodes became smaller while it was being bound. After
+that, it must be whole again or evicted (KAI). A gang whose minimum was raised needs no more members than before. A gang
+of which a member has succeeded is never broken. Volcano leaves broken gangs to their controllers, and with its default
 tiers it also evicts a part of a gang: see `Options.breaks_gangs`.
 """
 

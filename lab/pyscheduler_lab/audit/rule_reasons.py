@@ -1,7 +1,13 @@
-"""Rule 8: every pending pod has a place and a reason.
+"""Rule 8: every pending pod has a reason why it waits, and belongs to a usable queue or says why not.
 
-A pod has a place if its group exists and names a leaf queue that exists. Otherwise its group or an event must say what
-is missing. A reason is the pod's condition ``PodScheduled``, a scheduling gate, or a condition of the group.
+The rule judges the pods of batch profiles that are pending at the end of the log, if they are older than
+`Options.reason_seconds`. Each pod needs both of these:
+
+- A reason: a scheduling gate; a condition of its PodGroup that has a reason; or the pod's condition ``PodScheduled``,
+  which is not True and has a reason and a message.
+- A queue: its PodGroup exists (if it names one), and the queue exists and has no child queues. Otherwise there must be
+  a message in ``PodScheduled``, a condition of the group with a reason, or an event other than ``Scheduled`` for the
+  pod or its job.
 """
 
 from __future__ import annotations

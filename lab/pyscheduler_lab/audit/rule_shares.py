@@ -1,15 +1,15 @@
-"""Rule 5: fair shares, computed anew, justify each reclaim.
+"""Rule 5: fair shares justify each reclaim (eviction of pods of another queue). The rule computes the shares itself.
 
 Consecutive evictions for one job are one decision. The decision is judged by the queues just before its first eviction.
 But the log does not show exactly what the scheduler knew when it decided:
 
 - A decision may rest on the state of a moment earlier, and may count pods with a nominated node as allocated.
-- The same pass may have placed other jobs first. Their bindings are written a moment later, or their pods are evicted
-  before they are bound, or they were promised a node, as an event or a nomination shows.
+- The same scheduling round may have placed other jobs first. Their bindings are written a moment later, or their pods
+  are evicted before they are bound, or they were promised a node, as an event or a nomination shows.
 - Evictions that the scheduler has announced by an event may not be written yet, or may fail.
 
 So the rule tries each of these states, and one that justifies the decision is enough. If nodes came or went a moment
-earlier, the rule objects to nothing, because it cannot know which nodes the pass knew.
+earlier, the rule objects to nothing, because it cannot know which nodes the scheduler knew.
 """
 
 from __future__ import annotations

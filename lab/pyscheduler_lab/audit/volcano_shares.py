@@ -1,4 +1,7 @@
-"""The deserved amounts of Volcano's plugins proportion and capacity, and of kube-batch's proportion, in scalars."""
+"""Compute what queues deserve by Volcano's plugins proportion and capacity, and by kube-batch's proportion.
+
+The module computes with single numbers and not with arrays, as an independent check of the scheduler's policies.
+"""
 
 from __future__ import annotations
 

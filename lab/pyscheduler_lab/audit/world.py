@@ -1,4 +1,4 @@
-"""Replay the log: the objects after each write, the sums of each queue, and the meaning of each write."""
+"""Replay the log: keep the objects as of each write and the sums of each queue, and say what each write means."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`pyscheduler demo-batch`: four teams share a GPU cluster by quota; bursts borrow GPUs, and their owners reclaim them.
 
 As in `demo`, the API server is a process of its own, and this process schedules over HTTP. Pods run for some seconds. A
-controller creates evicted pods again. A recording that shares no code with the scheduler keeps every write. At the end,
+controller creates evicted pods again. A recorder that shares no code with the scheduler keeps every write. At the end,
 the checker of `pyscheduler_lab.audit` applies its nine rules to the recording, and its verdict is the exit code.
 """
 

@@ -1,5 +1,5 @@
-"""Simulated surroundings for the real scheduler: traces as API objects, scenarios and reports.
+"""Run the real scheduler in simulated clusters: traces as API objects, scenarios and reports.
 
 Belongs here: whatever feeds the scheduler with simulated clusters. Does not belong here: a second scheduler;
-simulations run the one that ships. Opens no sockets.
+simulations run the one that users run. Opens no sockets.
 """

@@ -1,4 +1,4 @@
-"""Group objects of scenario files and replays, and the CustomResourceDefinitions of their kinds, in any dialect."""
+"""Make the group objects of scenario files and replays, and the CustomResourceDefinitions of their kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of a replay, as numbers."""
+"""The report of a replayed trace: waiting times, completion times and totals."""
 
 from __future__ import annotations
 

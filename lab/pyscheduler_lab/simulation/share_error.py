@@ -1,4 +1,4 @@
-"""Measure how far teams were from their fair shares while a replay ran."""
+"""Measure how far the GPUs of each team were from its fair share while a trace was replayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keep every write to an embedded cluster, for the audit of batch scheduling."""
+"""Record every write to an embedded cluster, for the checks in `pyscheduler_lab.audit`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Cases of batch scheduling: small clusters with the decisions of one pass, and tables of queue arithmetic."""
+"""Run recorded decisions of batch schedulers again: a case is a small cluster, or a few queues, and its answer."""

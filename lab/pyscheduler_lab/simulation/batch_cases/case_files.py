@@ -1,4 +1,4 @@
-"""Files of batch cases: read them, give each case to the system it belongs to, and return the answers in order."""
+"""Read files of batch cases, run each case with the system that it belongs to, and return the answers in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A case of KAI-Scheduler as API objects, and the configuration of its cycle as args of the plugin `Batch`."""
+"""Convert a case of KAI-Scheduler to API objects, and its configuration to args of the plugin `Batch`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queue cases of KAI-Scheduler: fair shares of one resource, and cycles in which only GPUs are scarce."""
+"""Run cases about KAI-Scheduler's queues: fair shares of one resource, and cycles in which only GPUs are scarce."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Run cases of batch scheduling through the real path: API objects, a scheduler with a batch profile, one pass of it.
+"""Run cases of batch scheduling with the whole scheduler: API objects, a batch profile, and one scheduling round.
 
-A case becomes Nodes, Pods, PriorityClasses, Queues and PodGroups, whose uids are the names of the case. The scheduler
-lists these objects from a read-only cluster, so its readers, plugin, tables and filters are those of a live cluster.
+A case becomes Nodes, Pods, PriorityClasses, Queues and PodGroups, whose uids are the names in the case. The scheduler
+lists these objects from a read-only cluster, so it reads, filters and decides with the same code as on a live cluster.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Import batch systems by name, because they belong to other distributions."""
+"""Import batch systems by name, because they belong to other Python packages."""
 
 from __future__ import annotations
 

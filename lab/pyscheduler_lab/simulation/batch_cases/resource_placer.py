@@ -1,4 +1,4 @@
-"""A placer that knows only amounts: the pods that a node may have, and kube-scheduler's scores by resources."""
+"""Find nodes in cases without filters: a node takes as many pods as it offers; scores follow kube-scheduler's."""
 
 from __future__ import annotations
 

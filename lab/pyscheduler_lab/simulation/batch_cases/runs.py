@@ -1,4 +1,4 @@
-"""Open sessions of the presets `volcano` and `kube-batch` over clusters that are plain dicts."""
+"""Start scheduling rounds of the presets `volcano` and `kube-batch` on clusters that are given as dicts."""
 
 from __future__ import annotations
 

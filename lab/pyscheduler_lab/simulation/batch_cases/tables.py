@@ -1,4 +1,4 @@
-"""Tables of a session from plain dicts, without API objects."""
+"""Build the tables of a scheduling round from dicts, without API objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run recorded sessions of the Volcano scheduler with the sessions of the preset `volcano`."""
+"""Run recorded scheduling rounds (sessions) of Volcano again, with the preset `volcano`."""
 
 from __future__ import annotations
 

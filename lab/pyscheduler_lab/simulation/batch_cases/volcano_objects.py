@@ -1,4 +1,4 @@
-"""A recorded session of Volcano as API objects, and its configuration as args of the plugin `Batch`."""
+"""Convert a recorded session of Volcano to API objects, and its configuration to args of the plugin `Batch`."""
 
 from __future__ import annotations
 
