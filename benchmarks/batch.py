@@ -1,8 +1,8 @@
-"""Passes of a batch profile: shapes that KAI-Scheduler measures itself with, and a large tree of queues.
+"""Measure scheduling rounds (passes) of a batch profile: KAI's own benchmarks, and a large tree of queues.
 
 A pass runs on a cluster in memory, and its decisions are not carried out. So a figure is the CPU time of the decisions:
-policies, search and placements. Each shape checks that the pass decides what it should. `KAI` has KAI's own figures by
-shape and size: CPU time of the original program, measured on a machine of two shared cores.
+policies, search and placements. Each benchmark checks that the pass decides what it should. `KAI` has KAI's own figures
+by benchmark and size: CPU time of KAI-Scheduler, measured on a machine of two shared cores.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The time for which a busy batch profile holds the event loop, while ordinary pods arrive."""
+"""Measure how long a busy batch profile blocks the event loop, while pods of another profile arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time in which a batch profile decides in a large cluster, also if a search fails; and the replay of a trace."""
+"""Measure how soon a batch profile decides in a large cluster, also if no victims are found; and replay a trace."""
 
 from __future__ import annotations
 

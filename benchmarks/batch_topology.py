@@ -1,4 +1,7 @@
-"""Jobs that require a rack: placement, room made in one rack, and a search that fails; and groups with placements."""
+"""Measure jobs that require a rack: a placement, evictions that free one rack, and a search for victims that fails.
+
+Kubernetes' own PodGroups (`scheduling.k8s.io`) with a topology constraint are measured, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Play a plan on an existing cluster: create its objects over HTTP, and delete them at the end.
+"""Measure a case on an existing cluster: create the objects of its plan over HTTP, and delete them at the end.
 
 The nodes are hollow: objects without a kubelet. So pods are bound and never run. A cluster with nodes of its own is
 refused unless an option allows it, because measured pods would also be placed, and run, on these nodes. If the cluster

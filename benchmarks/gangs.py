@@ -1,4 +1,4 @@
-"""The manifests of gangs and their queues, by the configuration of a case."""
+"""Make the objects of gangs and their queues for a case of the benchmark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure a case: rounds with a new scheduler on the same cluster, until enough pods were bound.
+"""Measure a case in rounds, each with a new scheduler on the same cluster, until enough pods were bound.
 
 A round begins with all measured pods queued. It is measured from the first cycle until the cache has seen the last pod
 bound, which includes the queue, the cycle, the binding, the event, and the update from the watch. The time of the first

@@ -1,7 +1,8 @@
-"""The cost of a pod and of a node: straight lines through the measured values of rows of several sizes.
+"""Estimate the cost of one pod and of one node, by straight lines through the measured values of several cluster sizes.
 
-All rows are SchedulingBasic's with equal pods. Memory and the first list are those of mode `http`, in which the
-scheduler has a process to itself. The time of a pod is that of mode `cycle`, in which only one thing is done at a time.
+All values are those of the case SchedulingBasic with equal pods. Memory and the time of the first list are measured in
+mode `http`, in which the scheduler has a process to itself. The time of a pod is measured in mode `cycle`, in which
+only one thing is done at a time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The CPU time of a scheduler by phase of a pod's way, from samples of the stack.
+"""Measure the CPU time of a scheduler by phase (queue, filters, binding ...), from samples of the stack.
 
 A timer takes samples as often as the kernel ticks. A sample takes some microseconds, and nothing else is slowed down;
 even so, samples are taken in a round of their own, whose times are not used. A sample counts for the innermost frame
-that the table knows, or for PostFilter if that is running. All other samples count for aiohttp or the event loop.
+that the table of phases knows, or for PostFilter if that is running. All other samples count for aiohttp or the event
+loop.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A case of a certain size as objects: those at the beginning, the measured pods, and those that change meanwhile.
+"""The objects of a case for one cluster size: initial objects, measured pods, and objects that change meanwhile.
 
-Differs from upstream's benchmark in two points. The pods of the beginning are bound evenly to the nodes from the start;
-upstream lets the scheduler place them. All measured pods are queued before the scheduler starts.
+kube-scheduler's benchmark differs in two points. It lets the scheduler place the initial pods; in this benchmark the
+initial pods are bound evenly to the nodes from the start. It creates the measured pods while the scheduler runs; in
+this benchmark they are queued before the scheduler starts.
 """
 
 from __future__ import annotations

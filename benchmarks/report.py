@@ -1,4 +1,4 @@
-"""Results as tables: on a terminal, and as Markdown."""
+"""Format the results of `make bench` as tables: for a terminal, and as Markdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results as JSON: print them, save them beside earlier ones, and read them again."""
+"""Print the results of `make bench` as JSON, save them beside earlier results, and read them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of `make bench`: what each of them measures, and its targets."""
+"""The rows of `make bench`: each row is one measurement with its targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedulers to measure, built as `pyscheduler run` builds them, and plugins and recorders for them."""
+"""Make schedulers to measure, as `pyscheduler run` makes them, and plugins and recorders for measurements."""
 
 from __future__ import annotations
 

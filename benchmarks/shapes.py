@@ -1,7 +1,7 @@
-"""The objects of the cases, as manifests of realistic size.
+"""Make the objects of the cases, as manifests of realistic size.
 
-All names are ours: namespaces begin with `bench-`, and priorities come from classes. So an API server with admission
-plugins accepts the objects, too.
+Namespaces begin with `bench-`, and pods get their priority by a class. So an API server with admission plugins accepts
+the objects, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Play a plan on an embedded cluster, in this process or in a server process."""
+"""Create the objects of a plan (`plan.py`) on an embedded cluster, change some meanwhile, and delete all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The targets of the rows about cases, and the figures that compare two rows."""
+"""The targets of the rows that measure a case, and figures that compare two rows."""
 
 from __future__ import annotations
 
