@@ -1,7 +1,7 @@
-"""Attributes: a variable or another value, followed by fields and indices, such as ``device.attributes["x"].y``.
+"""Evaluate attributes: a variable or value with the fields and indices after it, as in ``device.attributes["x"].y``.
 
-A chain of fields is evaluated as a whole, as in cel-go: the cost is counted for the whole chain, and one optional part
-(``a.?b.c``) makes all parts after it optional.
+As in cel-go, a whole chain of fields is one attribute with one cost. One optional field (``a.?b.c``) makes all fields
+after it optional.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls of functions: evaluate the arguments, charge the cost, and choose the form of the function that takes them."""
+"""Turns a call into a Python function that evaluates the arguments, charges the cost and runs the matching overload."""
 
 from __future__ import annotations
 

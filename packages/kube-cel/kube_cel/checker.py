@@ -1,4 +1,4 @@
-"""The checker: finds the type of every part of an expression, and the overloads that each call can mean.
+"""The type checker: finds the type of every part of an expression, and the overloads that each call may run.
 
 Source: cel-go 0.26, `checker`, with the options that Kubernetes 1.36 sets.
 Differs from kube-scheduler: objects of named types (``google.protobuf.Duration{...}``) are refused as undeclared.

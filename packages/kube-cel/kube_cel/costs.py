@@ -1,7 +1,7 @@
-"""Costs of calls. Source: cel-go 0.26, `interpreter/runtimecost.go` and `ext`; Kubernetes 1.36, `cel/library/cost.go`.
+"""The cost of each function call, by function and overload.
 
-Costs depend on the arguments alone, so they are charged before the work is done. `FAILED` stands for an argument whose
-evaluation failed.
+A cost depends on the arguments alone, so it is charged before the function runs. `FAILED` stands for an argument whose
+evaluation failed. Source: cel-go 0.26, `interpreter/runtimecost.go` and `ext`; Kubernetes 1.36, `cel/library/cost.go`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The functions that expressions can call, as the checker knows them.
+"""The signatures of all functions that expressions can call, as the type checker reads them.
 
-Each entry is an overload: its name, ``=``, and its signature. A dot before the bracket marks a method; the value before
-the call's dot is then the first argument. ``T``, ``K`` and ``V`` stand for any type. Source: the libraries, in the
-versions that Kubernetes 1.36 enables for stored expressions.
+Each entry is an overload: a name, ``=``, and a signature, as in ``contains_string=.(string,string)bool``. A dot before
+the bracket marks a method; its first argument is the value before the dot of the call. ``T``, ``K`` and ``V`` stand for
+any type. Source: cel-go's and Kubernetes' libraries, as Kubernetes 1.36 enables them for stored expressions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The errors of an expression."""
+"""The exceptions that compiling or evaluating an expression can raise."""
 
 from __future__ import annotations
 

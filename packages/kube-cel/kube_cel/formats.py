@@ -1,4 +1,4 @@
-"""Named formats, such as ``dns1123Label``, against which texts can be checked.
+"""The CEL library ``format``: named formats, such as ``dns1123Label``, against which an expression can check a string.
 
 Source: Kubernetes' CEL library ``format``; the messages are those of `k8s.io/apimachinery/pkg/util/validation`.
 """

@@ -1,4 +1,4 @@
-"""``'...'.format([...])``: how values become text.
+"""The CEL function ``format`` of strings, as in ``'%d pods'.format([3])``: it writes values into a text.
 
 Source: cel-go 0.26, `ext/formatting.go`, in the version that Kubernetes 1.36 enables.
 """

@@ -1,4 +1,4 @@
-"""The faults of an expression, in the form in which cel-go reports them."""
+"""Collects the errors in an expression, and raises them as one exception in cel-go's format."""
 
 from __future__ import annotations
 

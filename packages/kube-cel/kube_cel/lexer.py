@@ -1,4 +1,4 @@
-"""The tokens of an expression."""
+"""Splits the text of an expression into tokens."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Loops: the macros ``all``, ``exists``, ``map`` ... as functions.
+"""Evaluate the macros that loop over a list or map: ``all``, ``exists``, ``map`` ...
 
-cel-go builds a loop from a condition, a step and a result. Here each kind of loop is one Python loop, which charges
-what these parts would cost. The steps of a round are proportional to the number of nodes evaluated in it.
+cel-go runs a loop by three expressions: condition, step and result. This module has a Python loop for each kind of
+macro, and charges what these expressions would cost. Each iteration counts steps of the `Meter` in proportion to the
+size of the loop.
 """
 
 from __future__ import annotations

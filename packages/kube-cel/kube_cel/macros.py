@@ -1,6 +1,6 @@
-"""Macros: what calls such as ``has(...)`` and ``list.all(...)`` stand for.
+"""Expand macros: calls such as ``has(...)`` and ``list.all(...)``, which the parser replaces by other syntax trees.
 
-Each function gets the call as it was written and returns the tree that takes its place. Source: cel-go 0.26, `parser`,
+Each function gets the call as it was written and returns the tree that replaces it. Source: cel-go 0.26, `parser`,
 `cel` and `ext`, in the versions that Kubernetes 1.36 enables.
 """
 

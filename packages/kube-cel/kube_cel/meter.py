@@ -1,14 +1,14 @@
-"""Cost, memory and time of one compilation or evaluation.
+"""Counts and limits the cost, memory and time of one compilation or evaluation.
 
-Cost is counted as cel-go counts it, so that an expression fails here if it fails in Kubernetes. Memory and time are
-counted besides, because cel-go's cost says little about them: one call can build a text of megabytes, or compare lists
-that contain the same large parts again and again.
+Cost is counted as cel-go counts it, so that an expression fails if it fails in Kubernetes. Memory and time are counted
+besides, because cel-go's cost says little about them: one call can build a text of megabytes, or compare lists that
+contain the same large parts again and again.
 
 Time is counted in steps; one step takes about 0.1 to 1 microseconds. Loops and functions that walk through data call
 `Meter.tick`. After each `QUANTUM` steps the meter calls `pause`, which the caller supplies. `pause` may let other work
 run before it returns, or raise an error to end the evaluation.
 
-Differs from kube-scheduler: memory is limited, too. An expression that needs more fails like one that costs too much.
+Differs from kube-scheduler: an expression that needs too much memory fails like an expression that costs too much.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Addresses and networks. Source: Kubernetes' CEL libraries ``ip`` and ``cidr``, and Go's `net/netip`."""
+"""Parses IP addresses and networks for CEL. Source: Kubernetes' CEL libraries ``ip`` and ``cidr``; Go's `net/netip`."""
 
 from __future__ import annotations
 

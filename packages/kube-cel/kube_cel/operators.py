@@ -1,4 +1,4 @@
-"""Operators: arithmetic, order, equality, membership, and conversions between types."""
+"""CEL's operators and conversions: arithmetic, order, equality, membership, and functions such as ``int(x)``."""
 
 from __future__ import annotations
 

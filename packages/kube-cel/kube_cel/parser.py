@@ -1,9 +1,9 @@
-"""The parser: from the text of an expression to its tree, with macros expanded.
+"""The parser: turns the text of an expression into its syntax tree, and expands macros.
 
 As in cel-go, the depth to which grammar rules nest is limited. The parser's functions call each other at most three
 times per level, so that the deepest expression stays within Python's recursion limit.
 
-Differs from kube-scheduler: only the first syntax error of an expression is reported, and in fewer words.
+Differs from kube-scheduler: only the first syntax error of an expression is reported, and the message is shorter.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""From a checked tree to functions that evaluate it.
+"""Turns a checked syntax tree into Python functions that evaluate it.
 
-Each node becomes a Python function that takes a `Meter` and returns a value, or raises `CelError`. Whatever cel-go
-computes before an evaluation costs the evaluation nothing, so it is computed in advance here, too: lists and maps of
-constants, conversions of constants, membership in a list of constants, and literal regular expressions.
+Each node of the tree becomes a function that takes a `Meter` and returns a value, or raises `CelError`. Values that
+cel-go computes before an evaluation cost the evaluation nothing, so this module computes them in advance, too: lists
+and maps of constants, conversions of constants, membership in a list of constants, and literal regular expressions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Programs: expressions that are ready to run."""
+"""`compile_expression` compiles an expression to a `Program`, which can be evaluated any number of times."""
 
 from __future__ import annotations
 

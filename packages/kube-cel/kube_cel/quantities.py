@@ -1,7 +1,7 @@
-"""Amounts as Kubernetes writes them, ``1.5Gi`` or ``500m``, with the arithmetic that selectors can use.
+"""Kubernetes quantities in expressions, such as ``1.5Gi`` or ``500m``: parsing, order and sums.
 
-Whether an amount counts as an integer depends on how Kubernetes stores it, so this module stores amounts the same way.
-Source: `k8s.io/apimachinery/pkg/api/resource`.
+Whether a quantity counts as an integer depends on how Kubernetes stores it, so this module stores quantities the same
+way. Source: `k8s.io/apimachinery/pkg/api/resource`.
 """
 
 from __future__ import annotations

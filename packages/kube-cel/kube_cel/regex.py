@@ -1,12 +1,12 @@
-r"""Regular expressions that match in time proportional to the lengths of text and compiled pattern, for any input.
+r"""Regular expressions that match in time proportional to text length times pattern length, for any input.
 
 Python's `re` tries one alternative after the other, so that a pattern from an untrusted user can take forever. This
 module follows all alternatives at once, one character at a time, and counts its steps. If several matches exist, it
-returns the one that Go returns: the leftmost one, and of those that begin there, the one that the pattern prefers.
+returns the one that Go returns: the leftmost match, and of several that begin there, the one that the pattern prefers.
 
-RE2 has such a bound, too, but cannot pause, and large patterns take long: `.{0,1000}x` searches 3,000 characters for
-0.27 s and 250,000 for 18 s, and nine hundred times `\pL` compile for 0.5 s (google-re2 1.1). A scheduler that waits for
-RE2 binds nothing in that time.
+Google's RE2 has such a bound, too, but cannot pause, and large patterns take long: `.{0,1000}x` searches 3,000
+characters for 0.27 s and 250,000 for 18 s, and nine hundred times `\pL` compile for 0.5 s (google-re2 1.1). A scheduler
+that waits for RE2 binds nothing in that time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""Regular expressions in RE2's syntax: from the text to a tree.
+r"""Parses regular expressions in RE2's syntax into trees.
 
 Source: Go's `regexp/syntax` with the flags of `regexp.Compile`.
 Differs from kube-scheduler: classes of Unicode scripts (``\p{Greek}``) are not known; general categories are.

@@ -1,7 +1,7 @@
-"""The syntax tree of an expression.
+"""The nodes of an expression's syntax tree.
 
-Nodes carry what the checker finds out about them: the type, and for calls the overloads that can apply. A macro may use
-one part of its input in two places; both then refer to the same node.
+The checker stores its results in the nodes: the type, and for calls the overloads that can apply. A macro may use one
+part of its input in two places; both places then refer to the same node.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Timestamps and durations: how they are read, shown, and added up."""
+"""CEL's timestamps and durations: parsing, printing, sums, differences, and parts such as the hour."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Types as the checker knows them.
+"""CEL's types, as the type checker uses them.
 
-Within one compilation, equal types are the same object, however large they are, so comparing two costs nothing. Parts
-that repeat are shared: a map of maps of maps takes one node per level, not one per leaf.
+Within one compilation, equal types are the same object, however large they are, so comparing two costs nothing.
+Repeated parts are shared: a map of maps of maps takes one object per level, not one per leaf.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""URLs. Source: Kubernetes' CEL library ``url``, and Go's `net/url`."""
+"""Parses URLs and query strings for CEL. Source: Kubernetes' CEL library ``url``, and Go's `net/url`."""
 
 from __future__ import annotations
 

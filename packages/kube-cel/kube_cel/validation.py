@@ -1,4 +1,4 @@
-"""Kubernetes' checks beyond types: literals that cannot be read, and lists and maps whose elements have mixed types."""
+"""Kubernetes' checks after the type check: unreadable literals, wrong format strings, lists and maps of mixed types."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Values of expressions.
+"""The Python classes of CEL's values.
 
-Most are Python's own: bool, int, float, str, bytes, None. An unsigned integer is a `UInt`; a list is a Python list, a
+bool, int, float, str, bytes and None are Python's own. An unsigned integer is a `UInt`; a list is a Python list, a
 range, or a `Rope` of concatenated lists; a map is a `Map`. Other values, CEL's and those of Kubernetes' libraries, have
-classes here. No value is ever changed once an expression can see it.
+classes in this module. No value is ever changed once an expression can see it.
 """
 
 from __future__ import annotations

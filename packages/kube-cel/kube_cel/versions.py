@@ -1,7 +1,7 @@
-"""Semantic versions, as in attributes of devices and in ``semver(...)`` of a selector.
+"""Semantic versions, as in version attributes of devices and in the CEL function ``semver(...)``.
 
 A version is kept as a tuple that sorts by precedence; build metadata does not count. The texts of errors are those of
-the parser that kube-scheduler uses (blang/semver).
+blang/semver, the parser that kube-scheduler uses.
 """
 
 from __future__ import annotations
