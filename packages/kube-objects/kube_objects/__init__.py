@@ -1,12 +1,12 @@
 """Kubernetes objects as the scheduler reads them, and the pure functions that read them.
 
-Belongs here: wire types decoded once from JSON into small immutable objects, the codec, the table of kinds, quantities,
-selectors, taints and tolerations, a pod's resource requests, wire times, the `Clock`, and the base class of all errors.
-Any package may import this one, so it needs only msgspec and the standard library, and does no I/O.
+Belongs here: types for small immutable objects that are decoded once from JSON, the codec, the table of kinds,
+quantities, selectors, taints and tolerations, a pod's resource requests, timestamps, the `Clock`, and the base class of
+all errors. Any package may import this one, so it needs only msgspec and the standard library, and does no I/O.
 
 Does not belong here: any decision about the node on which a pod runs.
 
-`kube_objects.meta` states the rules for all wire types: collections are never ``None``, objects never change.
+`kube_objects.meta` states the rules for all types of objects: collections are never ``None``, objects never change.
 """
 
 from __future__ import annotations

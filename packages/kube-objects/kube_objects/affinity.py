@@ -1,6 +1,6 @@
-"""Affinity to nodes and to other pods, and topology spread constraints.
+"""The types of affinity to nodes and to other pods, and of topology spread constraints.
 
-Types only. `kube_objects.selectors` evaluates the selectors in them.
+The module has no code beside the types. `kube_objects.selectors` evaluates the selectors in them.
 """
 
 from __future__ import annotations

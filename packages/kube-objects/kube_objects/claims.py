@@ -1,4 +1,4 @@
-"""The volume claims of a pod, and the storage classes of claims and volumes.
+"""The PersistentVolumeClaims of a pod, and the storage classes of claims and volumes.
 
 A pod names a claim of its namespace, or has a template for a claim that lives as long as the pod (a generic ephemeral
 volume). The claim made from a template is named after pod and volume, and belongs to the pod only if the pod owns it.

@@ -1,8 +1,7 @@
-"""`Clock`: time as an argument, so that tests can advance it.
+"""`Clock`: the interface by which all code reads the time and sets timers, so that tests can advance the time.
 
-Everything that reads a clock or sets a timer does it through a `Clock`, so that a test can jump ahead and a simulation
-can run an hour in a second. `LoopClock` follows the running event loop; the virtual clocks live in
-`kube_testserver`.
+With its own implementation of `Clock`, a test can jump ahead, and a simulation can run an hour in a second. `LoopClock`
+follows the running event loop; the virtual clocks live in `kube_testserver`.
 """
 
 from __future__ import annotations

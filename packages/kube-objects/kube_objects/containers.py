@@ -1,4 +1,4 @@
-"""Containers of a pod and what the node reports about them."""
+"""The containers of a pod, and the statuses that the node reports about them."""
 
 from __future__ import annotations
 

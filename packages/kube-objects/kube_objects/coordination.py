@@ -1,4 +1,4 @@
-"""Leases and events, which the scheduler writes."""
+"""The types Lease and Event, which the scheduler writes."""
 
 from __future__ import annotations
 

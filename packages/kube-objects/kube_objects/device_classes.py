@@ -1,4 +1,4 @@
-"""Device classes and device selectors.
+"""The types of device classes, and of the selectors by which a class or a claim chooses devices.
 
 Source: Kubernetes 1.36, `resource.k8s.io/v1`.
 """

@@ -1,4 +1,4 @@
-"""Durations in Go's notation, such as `1m30s`, to seconds and back."""
+"""Converts durations in Go's notation, such as `1m30s`, to seconds and back."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The base of all errors of pyscheduler, and the errors of wire objects and of API servers.
+"""The base of all errors of pyscheduler, and the errors of reading objects, of configuration, and of API servers.
 
-The base class is here because every other package may import this one: each package derives its own errors from it, and
-a caller can catch all of them by one name. An error means that a person or a server supplied something unusable; its
-text says what was wrong, where, and what would be accepted.
+The base class is in this package because every other package may import it: each package derives its own errors from
+the base class, and a caller can catch all of them by one name. An error means that a person or a server supplied
+something unusable; its text says what was wrong, where, and what would be accepted.
 """
 
 from __future__ import annotations

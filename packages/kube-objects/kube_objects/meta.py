@@ -1,6 +1,7 @@
 """The base class of objects, metadata, references, label selectors.
 
-Every wire type derives from `Wire`. Three rules hold for all of them, so that hot paths can read fields without checks:
+Every type of this package that is decoded from JSON derives from `Wire`. Three rules hold for all of these types, so
+that hot paths can read fields without checks:
 
 * A collection is never ``None``. A list is a tuple (default ``()``), a map is a mapping (default ``{}``), a string
   defaults to ``""``. The codec reads ``null``, which Go may write for any of these, as the default.
@@ -9,7 +10,7 @@ Every wire type derives from `Wire`. Three rules hold for all of them, so that h
 * Fields that the scheduler does not read are not declared, and decoding drops them. So never send a decoded object back
   as an update; send a patch.
 
-Wire objects are immutable. Their mappings are plain dicts for speed, typed read-only; no code writes to them. To change
+Objects are immutable. Their mappings are plain dicts for speed, typed read-only; no code writes to them. To change
 something, make a new object with `msgspec.structs.replace`.
 """
 

@@ -1,4 +1,4 @@
-"""The syntax of label keys, label values and resource names, with the messages of the API server."""
+"""Checks the syntax of label keys, label values and resource names, with the messages of the API server."""
 
 from __future__ import annotations
 

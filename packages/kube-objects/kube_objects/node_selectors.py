@@ -1,11 +1,11 @@
-"""Node selectors: required and preferred terms.
+"""Node selectors: compiles the required and preferred terms of a pod, and matches nodes against them.
 
 A node selector is a list of terms, one of which must match. A term is a list of requirements on labels and on the field
 ``metadata.name``, all of which must hold. A term without requirements matches no node. A term that cannot be parsed
 matches no node either; the other terms still count. The errors of a term are kept, for callers that report them.
 
-Compiled forms are cached: pods with equal selectors share one object. A plugin can use this object as a key to cache
-its answers per set of node labels.
+Compiled selectors are cached: pods with equal selectors share one object. A plugin can use this object as a key to
+cache its answers per set of node labels.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Nodes and namespaces."""
+"""The types Node and Namespace."""
 
 from __future__ import annotations
 

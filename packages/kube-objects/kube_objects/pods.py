@@ -1,4 +1,4 @@
-"""The pod: `spec` and `status`."""
+"""The types Pod, EndedPod (a pod that succeeded or failed, with few fields) and Binding."""
 
 from __future__ import annotations
 

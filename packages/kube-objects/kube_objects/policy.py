@@ -1,4 +1,4 @@
-"""Priority classes and disruption budgets."""
+"""The types PriorityClass and PodDisruptionBudget."""
 
 from __future__ import annotations
 

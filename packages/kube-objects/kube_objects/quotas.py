@@ -1,4 +1,4 @@
-"""ResourceQuotas: limits of the resources of a namespace."""
+"""The type ResourceQuota, which limits the resources of a namespace."""
 
 from __future__ import annotations
 

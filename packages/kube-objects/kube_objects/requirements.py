@@ -1,4 +1,4 @@
-"""Requirements on labels, and selectors made of them.
+"""`Requirement`, a condition on one label, and `CompiledSelector`, a set of requirements.
 
 Every label selector is compiled to a `CompiledSelector`, whether it was a `LabelSelector` object, a map of labels or
 text. The texts of errors are those of the API server.

@@ -1,4 +1,4 @@
-"""Resource claims: the devices that a pod requests, and those allocated to it.
+"""The types of resource claims: the devices that a claim requests, and the devices that it was allocated.
 
 Source: Kubernetes 1.36, `resource.k8s.io/v1`.
 """

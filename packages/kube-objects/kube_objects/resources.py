@@ -3,8 +3,9 @@
 The amounts follow the formula that is part of the Kubernetes API:
 
 * the requests of containers, and of init containers that keep running (sidecars), are added up;
-* other init containers run one after the other, each beside the sidecars started before it, so the largest counts;
-* pod-level requests, if the pod has any, replace the sums for CPU, memory and huge pages;
+* other init containers run one after the other, each beside the sidecars started before it; if one init container with
+  these sidecars needs more than the sum above, the larger amount counts;
+* pod-level requests, if the pod has any, replace the result for CPU, memory and huge pages;
 * the pod's overhead is added to the result.
 
 While a running pod is resized, three amounts can differ: the requested one, the one that the node has allocated, and

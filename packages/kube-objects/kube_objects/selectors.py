@@ -1,8 +1,8 @@
-"""Label selectors, compiled once into plain tuples and sets.
+"""Compiles label selectors, once each, into tuples and sets that can be matched fast.
 
 A selector is a `LabelSelector` object in a pod's affinity, a map of labels in a service, or text in a list request.
-Each is compiled to a `CompiledSelector`: requirements that must all hold. `LabelSelector` objects are validated as in
-Kubernetes. Results are cached, so equal selectors are one object.
+Each of these is compiled to a `CompiledSelector`: requirements that must all hold. `LabelSelector` objects are
+validated as in Kubernetes. Results are cached, so equal selectors are one object.
 
 `kube_objects.selector_text` reads selectors written as text; `kube_objects.node_selectors` compiles node selectors.
 """

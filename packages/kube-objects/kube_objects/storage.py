@@ -1,4 +1,4 @@
-"""Claims, volumes, storage classes, and CSI drivers with their capacity on nodes."""
+"""The types of PersistentVolumeClaims, volumes, storage classes, and CSI drivers with their capacity on nodes."""
 
 from __future__ import annotations
 

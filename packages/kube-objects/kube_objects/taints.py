@@ -1,8 +1,8 @@
 """Taints repel pods from a node; a pod's tolerations let it ignore taints.
 
-A toleration matches a taint when effect, key and value all match. An empty effect matches every effect; an empty key
-with the operator ``Exists`` matches every taint. The operators ``Gt`` and ``Lt`` compare integers. Without the feature
-gate ``TaintTolerationComparisonOperators``, which is off by default, these two match no taint.
+A toleration matches a taint if effect, key and value match. An empty effect matches every effect. With the operator
+``Exists``, any value matches, and an empty key matches every key. The operators ``Gt`` and ``Lt`` compare integers.
+Without the feature gate ``TaintTolerationComparisonOperators``, which is off by default, these two match no taint.
 """
 
 from __future__ import annotations

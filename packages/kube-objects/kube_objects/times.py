@@ -1,4 +1,4 @@
-"""Wire times: RFC 3339 texts to seconds since the epoch and back.
+"""Timestamps of objects: RFC 3339 texts to seconds since the epoch and back.
 
 Objects keep their times as texts, because most of them are never read. Parsed times are cached, so a time that is
 compared often (the start time of a pod during preemption) costs one dictionary lookup.

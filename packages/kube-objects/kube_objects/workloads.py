@@ -1,4 +1,4 @@
-"""Services, replica sets and other controllers of pods, with the selectors that default topology spreading reads."""
+"""The types of services, replica sets and other controllers, with the selectors for default topology spreading."""
 
 from __future__ import annotations
 
