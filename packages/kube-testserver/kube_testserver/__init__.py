@@ -1,15 +1,16 @@
 """A Kubernetes API server in memory: for tests, simulation and demos, and for `kubectl`.
 
-Its packages and modules, from the outermost in: `command` is the command line. `test_server` serves a cluster in a
-thread of its own, for blocking clients and other processes; `served_cluster` serves one on a running event loop.
-`workloads` plays the controllers of workloads. `cluster` assembles all parts. `serving` turns requests into answers,
-over HTTP or in process. `controllers` plays the kubelets and the other controllers of a cluster. `access` authenticates
-and authorizes requests (RBAC); `patching` and `subresources` carry out some of them. All writes pass `registry`, which
-applies the `rules` of a write. `printing` makes the tables of `kubectl get`. `resources` defines what is served, and
-`schema` the fields of each kind. `store` keeps objects, versions and changes.
+The packages and modules, from the outermost to the innermost: `command` is the command line. `test_server` serves a
+cluster in a thread of its own, for blocking clients and other processes; `served_cluster` serves one on a running event
+loop. `workloads` makes the pods of Deployments, Jobs and other workloads, as their controllers do. `cluster` assembles
+all parts. `serving` answers requests, over HTTP or in process. `controllers` simulates kubelets and the other
+controllers. `access` authenticates and authorizes requests (RBAC); `patching` and `subresources` carry out some of
+them. All writes pass `registry`, which applies `rules` (defaults, validation, admission). `printing` makes the tables
+of `kubectl get`. `resources` defines what is served, and `schema` the fields of each kind. `store` keeps objects,
+versions and changes.
 
-Belongs here: behaving like a real kube-apiserver 1.36, in answers and in wording, as far as schedulers and `kubectl`
-depend on it. Does not belong here: any decision about the node on which a pod runs.
+Belongs here: behaving like kube-apiserver 1.36, in answers and in wording, as far as schedulers and `kubectl` depend on
+it. Does not belong here: any decision about the node on which a pod runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""An embedded cluster: store, registry and router put together, with short ways to fill it and look into it.
+"""An embedded cluster: store, registry and router put together, with methods to add and read objects.
 
-Tests, examples, the demo and `pyscheduler cluster` build on this module. Objects are plain decoded JSON, as in a
-manifest. `add` treats an object like the body of a POST: it is checked, and defaults are filled in.
+Tests, examples, the demo and `pyscheduler cluster` use this module. Objects are decoded JSON, as in a manifest. `add`
+treats an object like the body of a POST: the object is checked, and defaults are filled in.
 """
 
 from __future__ import annotations

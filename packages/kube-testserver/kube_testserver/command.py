@@ -1,6 +1,6 @@
 """The command `kube-testserver`: serve a cluster until a signal comes.
 
-`pyscheduler cluster` is the same command, with log lines and feature gates of pyscheduler: it has the `serving_options`
+`pyscheduler cluster` is the same command with pyscheduler's log lines and feature gates: it has the `serving_options`
 and calls `serve`.
 """
 

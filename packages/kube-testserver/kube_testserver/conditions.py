@@ -1,4 +1,4 @@
-"""Conditions of a status: one entry per type, with the time at which its status changed last."""
+"""Reads and sets conditions in a status: one entry per type, with the time at which the entry's status last changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kubeconfig files for servers of this package: one cluster, one user, one context."""
+"""Writes kubeconfig files for servers of this package: one cluster, one user, one context."""
 
 from __future__ import annotations
 

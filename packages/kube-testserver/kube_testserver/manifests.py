@@ -1,4 +1,4 @@
-"""Objects from YAML: request bodies, and files with many documents."""
+"""Reads objects from YAML: request bodies, and files with many documents."""
 
 from __future__ import annotations
 

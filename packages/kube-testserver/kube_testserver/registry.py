@@ -1,11 +1,11 @@
-"""Create, update, patch and delete: the rules between a request and the store.
+"""Create, update, patch and delete objects: the rules between a request and the store.
 
-Each write takes the present record, builds the next object from it (system fields kept, defaults filled in, checks
-passed) and stores it instead of that record. No other write can happen in between. Clients get a conflict only if they
-name a version that is not the present one. A write that changes nothing is skipped and causes no event.
+A write reads the stored record, builds the next object from it (system fields kept, defaults filled in, checks passed)
+and replaces that record. No other write can happen in between. Clients get a conflict only if they name a version that
+is not the present one. A write that changes nothing is skipped and causes no event.
 
-Objects have their stored form here, without kind and apiVersion. `take_in` converts what a client sent to this form,
-and `Resource.head` adds kind and apiVersion again.
+The registry handles objects in their stored form, without kind and apiVersion. `take_in` converts what a client sent to
+this form, and `Resource.head` adds kind and apiVersion again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One request as the router and the access check see it, over HTTP or in process, and the parts of its path."""
+"""A request as the router and the access check get it, over HTTP or in process, and the parts of its path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster that is served over HTTP together with its simulated kubelets and controllers.
+"""Serves a cluster over HTTP, and runs its simulated kubelets and controllers if the caller wants them.
 
 `TestServer` and the command `kube-testserver` run a cluster this way. Kubelets and controllers start before the port is
 open, because the controllers define the custom resources of their workloads, which a client then finds at its first

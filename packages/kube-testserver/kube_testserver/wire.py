@@ -1,4 +1,4 @@
-"""Helpers for the wire format: uids, random name endings, metadata in its usual order, Go's JSON errors."""
+"""Helpers for objects on the wire: uids, random name endings, metadata in its usual order, Go's JSON errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The attributes of a request for authorization, read from method, path and query alone, before anything is done.
+"""The attributes of a request that decide whether it is allowed, read from its method, path and query alone.
 
 A path below /api and /apis is about a resource, even if no such resource is served. So a user without permission does
 not learn which resources exist.

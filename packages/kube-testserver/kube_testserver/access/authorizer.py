@@ -1,9 +1,9 @@
-"""RBAC: requests are allowed or refused by the roles and bindings in the store.
+"""RBAC: allows or refuses requests by the roles and bindings in the store.
 
 The rules that apply to a user are looked up once and kept until a role or binding changes. Until then, a request costs
-a scan of the user's own rules. If several rules allow a request, the first one is recorded as used: cluster-wide
-bindings come before those of the namespace, bindings are in order of their names, and rules in the order of their role.
-(The real server reads bindings in no particular order.)
+a scan of the user's own rules. If several rules allow a request, the first one is recorded as used. Cluster-wide
+bindings come before those of the namespace; bindings are in order of their names, and rules in the order of their role.
+(kube-apiserver reads bindings in no particular order.)
 """
 
 from __future__ import annotations

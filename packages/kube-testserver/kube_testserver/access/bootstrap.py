@@ -1,8 +1,8 @@
-"""The roles and bindings that every new cluster has: those of people, discovery and schedulers.
+"""The roles and bindings that every new cluster has: for people, discovery and schedulers.
 
 They follow the bootstrap policy of Kubernetes 1.36 with its default feature gates
 (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`). The roles of kube-controller-manager and its controllers, of nodes
-and of certificates are left out, because no program here uses them.
+and of certificates are left out, because no program of this project uses them.
 """
 
 from __future__ import annotations

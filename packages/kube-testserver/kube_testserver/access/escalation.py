@@ -1,9 +1,10 @@
-"""The check against privilege escalation: users can grant only permissions that they hold.
+"""Checks against privilege escalation: a user grants only permissions that the user holds.
 
-A user may create or change a role if they hold every permission in it, or the verb `escalate` on it. A user may create
-or change a binding if they hold every permission of its role, or the verb `bind` on that role. The rules are those of
-the real server's policy-based storage (`pkg/registry/rbac`). Writes of the server itself, and of members of
-system:masters, are not checked.
+A user may create or change a role if the user holds every permission in it, or the verb `escalate` on it. Without
+`escalate`, a ClusterRole that aggregates others needs permission for everything. A user may create or change a binding
+if the user holds every permission of its role, or the verb `bind` on that role. To change the allocation or
+`reservedFor` of a ResourceClaim, a user needs permission for `resourceclaims/binding`. The rules are those of
+kube-apiserver (`pkg/registry/rbac`). Writes of the server itself, and of members of system:masters, pass.
 """
 
 from __future__ import annotations

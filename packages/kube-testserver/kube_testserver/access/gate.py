@@ -1,8 +1,8 @@
 """The access check of every request: authentication, impersonation and authorization.
 
-In the default mode all requests are allowed, and only the reviews about users and permissions look at credentials. With
-RBAC, or with a token file, the user of a request without credentials is `system:anonymous`, and a request with invalid
-credentials is refused (401) before anything else.
+By default, all requests are allowed, and only reviews about users and permissions read credentials. With RBAC or a
+token file, the user of a request without credentials is `system:anonymous`, and a request with invalid credentials is
+refused (401) before anything else.
 """
 
 from __future__ import annotations

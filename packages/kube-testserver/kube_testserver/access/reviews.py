@@ -1,4 +1,4 @@
-"""Reviews, by which clients ask about users and permissions, and tokens of service accounts. Nothing is stored."""
+"""Answers reviews (questions about users and permissions), and issues tokens of service accounts. Stores nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Policy rules: what one rule of a role allows, and whether some rules cover others.
+"""Policy rules of RBAC: what one rule of a role allows, and which permissions a set of rules does not cover.
 
 A rule of a role is compiled once into sets, so that a check costs a few look-ups. The meaning of every field, of ``*``
-and of ``*/subresource`` is the real server's (`pkg/apis/rbac/v1/evaluation_helpers.go`).
+and of ``*/subresource`` is kube-apiserver's (`pkg/apis/rbac/v1/evaluation_helpers.go`).
 """
 
 from __future__ import annotations

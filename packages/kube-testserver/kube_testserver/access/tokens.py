@@ -1,10 +1,10 @@
 """Bearer tokens: those of a file, and those that the server signs for service accounts.
 
-A service account's token is a JSON Web Token with the claims of the real server, signed with a key that lives as long
-as the server. It is valid until a minute after its expiry time, but only while its account exists and, if it is bound
-to a pod, while that pod exists.
+The token of a service account is a JSON Web Token with the same claims as in kube-apiserver, signed with a key that
+lives as long as the server. The token is valid until a minute after its expiry time, but only while the account exists
+and, if the token is bound to a pod, while that pod exists.
 
-Differs from the real server: the signature is symmetric (HS256), so only the server can check it.
+Differs from kube-apiserver: the signature is symmetric (HS256), so only the server can check it.
 """
 
 from __future__ import annotations

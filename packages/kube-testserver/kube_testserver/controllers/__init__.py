@@ -1,6 +1,6 @@
-"""The parts that a real cluster runs beside its API server, each in its smallest form.
+"""Small versions of the programs that a cluster runs beside its API server.
 
-Belongs here: kubelets, the disruption controller, the resource claim controller, and the reactions to a write that end
-namespaces, expire events, serve CustomResourceDefinitions and aggregate roles. Does not belong here: anything that
-answers a request.
+Belongs here: kubelets, the disruption controller, the resource claim controller, the garbage collector, and reactions
+to a write: removing namespaces, expiring events, serving CustomResourceDefinitions, aggregating roles. Does not belong
+here: answering requests.
 """

@@ -1,11 +1,11 @@
-"""A small disruption controller: it keeps the numbers in the status of PodDisruptionBudgets.
+"""A small disruption controller: it updates the numbers in the status of PodDisruptionBudgets.
 
-An eviction is granted by a budget's status (`eviction`): how many pods are expected, how many are healthy, and how many
-may be evicted. In a real cluster a controller keeps this status up to date; this module does so here. For each budget
-it remembers a few facts of every pod that the budget selects, so a change of one pod costs no look at the others.
+The API server grants an eviction by the status of a budget (`eviction`): the numbers of expected pods, of healthy pods,
+and of pods that may be evicted. The controller remembers of each selected pod its name, health, deletion and owner. So
+when one pod changes, the other pods need not be read.
 
-Rules and messages are those of ``pkg/controller/disruption/disruption.go``. Differs from the real controller: it knows
-only the controllers in `CONTROLLERS` and custom resources with a scale, and records no events.
+Rules and messages are those of ``pkg/controller/disruption/disruption.go``. Differs from kube-controller-manager: the
+controller knows only the workloads in `CONTROLLERS` and custom resources with a scale, and records no events.
 """
 
 from __future__ import annotations

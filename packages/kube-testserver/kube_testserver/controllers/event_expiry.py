@@ -1,7 +1,7 @@
 """Expiry of events: an event is deleted an hour after it was last written.
 
-The real server gives events a lease in etcd. Here each new event triggers a look at the oldest ones. So an idle server
-does no work, and a long-running server does not fill up.
+kube-apiserver gives events a lease in etcd. This server checks the oldest events whenever an event is written. So an
+idle server does no work, and a long-running server does not fill up.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A deletion with `propagationPolicy` `Background` removes the owner first; `Foreg
 dependents, and `Orphan` keeps the dependents and removes their references to the owner. Source:
 kube-controller-manager, `garbagecollector`.
 
-An owner whose kind is not served counts as present, as in the real collector, which retries until it knows the kind.
+An owner whose kind is not served counts as present, as in kube-controller-manager, which retries later.
 """
 
 from __future__ import annotations

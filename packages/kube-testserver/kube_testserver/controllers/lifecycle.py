@@ -1,12 +1,12 @@
 """A small kubelet for all nodes at once: it admits and runs bound pods, and ends pods that are being deleted.
 
 An API server only stores objects: a bound pod stays Pending, and a pod that was deleted with a grace period stays
-Terminating, until a kubelet changes its status. For tests, simulations and users of `kubectl` a `Lifecycle` plays the
-kubelets. It reads the log like any watch and writes through the registry like any client, so schedulers see the same
-events as from real nodes.
+Terminating, until a kubelet changes its status. For tests, simulations and users of `kubectl`, `Lifecycle` acts as the
+kubelets, and starts the controllers of disruption budgets and resource claims. It reads the log like any watch and
+writes through the registry like any client, so schedulers see the same events as from real nodes.
 
-A pod that does not fit the node it was bound to fails, with the kubelet's message (`node_admission`). A pod that fits
-starts after a while. With the annotation `RUN_DURATION` it succeeds after that duration, otherwise it runs until it is
+A pod that does not fit its node fails, with the kubelet's message (`node_admission`). A pod that fits starts after a
+configured time. With the annotation `RUN_DURATION` the pod succeeds after that duration; otherwise it runs until it is
 deleted. A pod bound to a node that does not exist waits for the node.
 """
 

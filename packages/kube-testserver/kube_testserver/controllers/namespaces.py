@@ -1,7 +1,7 @@
-"""The end of a namespace: once it is terminating, its objects are deleted, then the namespace itself.
+"""Removes a terminating namespace: its objects are deleted, finalizers or not, then the namespace itself.
 
-In a real cluster a controller does this, some seconds later. Here it happens within the DELETE, so clients never see a
-namespace that lingers. Watches still show every step in order.
+In a real cluster a controller does this, some seconds later. This server does it within the DELETE, so clients never
+see a namespace that lingers. Watches still show every step in order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The status that a kubelet writes for a pod that runs, is done, or is rejected.
+"""The status that a kubelet writes for a pod that runs, has completed, or is rejected.
 
 The fields are those that `kubectl get` and `describe`, controllers and schedulers read. Each function changes the
 decoded pod that it is given.

@@ -1,12 +1,12 @@
-"""A small resource claim controller: it makes claims from templates, and gives them up when their pod is done.
+"""A small resource claim controller: creates claims from templates, and releases claims when their pod is done.
 
-A pod that names a template gets a claim of its own, which the pod's status then names. When a pod has ended or is gone,
-its entry in `reservedFor` is removed. A claim without users is deallocated. A claim that was made for a pod is deleted
-when the pod is done; in a real cluster, the garbage collector does a part of that.
+A pod that names a template gets a claim of its own; the pod's status then has the claim's name. When a pod has ended or
+is gone, its entry in `reservedFor` is removed. A claim without users is deallocated. A claim that was made for a pod is
+deleted when the pod is done; in a real cluster, the garbage collector does a part of that.
 
 Rules and messages are those of ``pkg/controller/resourceclaim/controller.go`` with the default feature gates. Differs
-from the real controller: a failure is retried when the pod, the claim or the template changes, not on a timer; and a
-pod that has ended gets no new claim for one that it has given up.
+from kube-controller-manager: a failure is retried when the pod, the claim or the template changes, not on a timer; and
+a pod that has ended gets no second claim after its first one is deleted.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The controllers of access: they aggregate cluster roles, and give each namespace its service account `default`.
+"""Two controllers of access: one aggregates ClusterRoles, one gives each namespace its service account `default`.
 
-They act within the write that triggers them, so no client waits for them. Accounts are made with and without RBAC.
+Both act within the write that triggers them, so no client waits for them. Accounts are made with and without RBAC.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Patches that need no schema: JSON merge patch (RFC 7386) and JSON patch (RFC 6902).
 
-Both are plain functions on decoded JSON. They never change what they are given: the patched parts are new, the rest is
-shared with the original, so the result may be stored only after it was encoded or copied.
+Both are functions on decoded JSON that never change their arguments. The result shares its unpatched parts with the
+original, so it may be stored only after it was encoded or copied.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PATCH: the kinds of patch, and the steps from a patched object to the stored one.
+"""Carries out PATCH requests: reads the patch, applies it to an object, and stores the result.
 
 A patch is applied to the object as its client sees it, kind and version included; the result is then treated like the
 body of a PUT. A server-side apply (`server_side_apply`) may also create the object.

@@ -1,8 +1,9 @@
 """Server-side apply: a configuration is merged into an object, and fields that its manager no longer names are removed.
 
-The manager of an apply owns every field it names. Fields it named last time and not now are removed, unless another
-manager owns them. Fields that another manager set to other values are conflicts, unless the apply is forced. The rules
-are those of structured-merge-diff (``merge/update.go``); see `managed_fields` for what is simplified.
+The manager of an apply owns every field that it names. A field that it named last time and does not name now is
+removed, unless another manager owns the field. A field that another manager set to another value is a conflict, unless
+the apply is forced. The rules are those of structured-merge-diff (``merge/update.go``); the module `managed_fields`
+says what is simplified.
 """
 
 from __future__ import annotations

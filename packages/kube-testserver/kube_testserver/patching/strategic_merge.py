@@ -1,14 +1,16 @@
 """Strategic merge patch: a merge patch that merges some lists item by item.
 
 Most lists of a patch replace the object's list. Some (containers by name, conditions by type) are merged by a key, the
-merge key; a few lists of plain values are merged as sets. The Kubernetes API defines which lists these are
-(`schema.merge_keys`).
+merge key; a few lists of strings are merged as sets. The Kubernetes API defines which lists these are
+(`kube_testserver.schema.merge_keys`).
 
 Directives inside a patch: ``$patch: delete`` and ``$patch: replace`` on objects and list items, ``$retainKeys``,
-``$deleteFromPrimitiveList/<list>``, and ``$setElementOrder/<list>``, which only orders.
+``$deleteFromPrimitiveList/<list>``, and ``$setElementOrder/<list>``, which lists the items of a list in the wanted
+order and adds or removes none.
 
-The order of a merged list is the real server's: items that the patch names are in the order of the patch (or of
-``$setElementOrder``). Any other item comes before the next named item that it preceded until now, or else at the end.
+The order of a merged list is kube-apiserver's. Items that the patch names are in the order of the patch, or of
+``$setElementOrder``. Any other item stands before the first named item that followed it in the object; if there is
+none, the other item stands at the end.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _DELETE_PRIMITIVES: Final = "$deleteFromPrimitiveList/"
 def apply_strategic_patch(lists: Mapping[str, str], target: dict[str, Any], patch: Any) -> dict[str, Any]:
     """Return `target` with `patch` merged in; changes neither.
 
-    `lists` names the lists that merge, by path, with their merge keys (`kinds.merging`).
+    `lists` names the lists that merge, by path, with their merge keys (see `kube_testserver.schema.merge_keys`).
     """
     if not isinstance(patch, dict):
         raise PatchError("a strategic merge patch is an object", malformed=True)

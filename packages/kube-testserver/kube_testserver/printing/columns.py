@@ -1,4 +1,4 @@
-"""Columns of tables: fields of objects, ages, and the words for absent and unknown values."""
+"""The columns of `kubectl get`: fields of objects, ages, and the words for absent and unknown values."""
 
 from __future__ import annotations
 

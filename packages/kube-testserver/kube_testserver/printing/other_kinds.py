@@ -1,4 +1,4 @@
-"""The rows of volumes, configuration, access and devices: mostly a field per column."""
+"""The columns of `kubectl get` for volumes, configuration, access and devices: mostly one field per column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The row of a pod: how many containers are ready, and one word for the state it is in.
+"""A pod's row in `kubectl get`: how many containers are ready, and one word for the state of the pod.
 
 The word is the phase, unless something more specific is known: a scheduling gate, the reason why an init container
 waits, the reason why a container ended, or that the pod is being deleted.

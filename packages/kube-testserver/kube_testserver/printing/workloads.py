@@ -1,4 +1,4 @@
-"""The rows of workloads and services: replicas, containers and images, ports."""
+"""The rows of workloads and services in `kubectl get`: replicas, containers and images, ports."""
 
 from __future__ import annotations
 

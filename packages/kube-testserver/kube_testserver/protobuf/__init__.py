@@ -1,6 +1,6 @@
 """Request bodies in protobuf, which typed Go clients (`kubectl create`, `drain`, `auth can-i`) send by default.
 
-What belongs here: converting such a body to JSON, and the table of field numbers for that. What does not: writing
+Belongs here: converting a protobuf body to JSON, and the table of field numbers for that. Does not belong here: writing
 protobuf, because these clients accept answers in JSON.
 """
 

@@ -1,8 +1,8 @@
-"""From protobuf to JSON: the wire format, and how Kubernetes uses it.
+"""Converts protobuf request bodies to JSON: the wire format, and how Kubernetes uses it.
 
-A body is four bytes of mark and an envelope, which names the kind and holds the object. In protobuf a missing field
-does not differ from its zero value, and Go writes the zero of every field that is no pointer. So zeros of such fields
-are dropped here, as Go's JSON leaves them out; zeros of pointer fields are kept.
+A body is four magic bytes and an envelope, which names the kind and holds the object. In protobuf a missing field does
+not differ from its zero value, and Go writes the zero of every field that is no pointer. So zeros of such fields are
+dropped, as Go's JSON leaves them out; zeros of pointer fields are kept.
 
 Each field of the table has a name and a type: ``s`` text, ``i`` integer, ``t`` boolean, ``f`` floating point, ``b``
 bytes, a message's name, or one of the types that JSON writes in a special way (`@...`). In front of the type, ``*`` is

@@ -1,4 +1,4 @@
-"""The table of built-in resources: one row each, with the properties of the resource in the real server."""
+"""The table of built-in resources: one row each, with the properties of the resource in kube-apiserver."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Two views of one event: core/v1, in which it is stored, and events.k8s.io/v1.
+"""Converts an event between core/v1, in which events are stored, and events.k8s.io/v1.
 
-The two kinds carry the same facts under different names. Fields of the older form that the newer one deprecates keep
-their value under a `deprecated` name, as in Go's conversion, so that an event written through one view reads the same
-through the other.
+The two versions have the same content under different names. Fields of core/v1 that events.k8s.io/v1 deprecates keep
+their value under a `deprecated` name, as in Go's conversion, so that an event written in one version reads the same in
+the other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Definitions of custom kinds whose objects may have any fields."""
+"""Makes CustomResourceDefinitions for kinds whose objects may have any fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The resources of authentication and authorization: roles and bindings, and the reviews that store nothing."""
+"""Rows of the table of resources: roles and role bindings, and the reviews, which are answered and not stored."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The scale of an object: how many replicas it should have and has, in one form for all kinds (autoscaling/v1).
+"""The subresource `scale` (autoscaling/v1): how many replicas an object should have and has, in one form for all kinds.
 
-Reading the scale is a view of the object; writing it sets one field. Built-in workloads have the numbers always in the
-same place. The definition of a custom resource says where its numbers are.
+The scale is a view of the object; writing it sets one field. Built-in workloads have the numbers always in the same
+fields. The definition of a custom resource says which fields have its numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The write-only field `stringData` of a Secret: plain text that is merged into `data` before anything is stored.
+"""The write-only field `stringData` of a Secret: text that is merged into `data` before anything is stored.
 
-The real server does this while it decodes what a client sent, so it happens on every write. Values of `data` are
-checked, and stored in the one spelling of base64 that Go's encoder writes.
+kube-apiserver merges the two fields while it decodes what a client sent, so they are merged on every write. Values of
+`data` are checked, and stored in the one spelling of base64 that Go's encoder writes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The resources that the embedded API server serves, and the properties in which they differ.
 
-A resource is a row, not a class: everything that varies (scope, short names, subresources, what a deletion returns,
-which fields a selector may name) is a column of `Resource`, and the code that serves requests reads the columns. Rows
-that store into one `collection` are views of the same objects, for example core/v1 and events.k8s.io/v1 events, or the
-versions of a CustomResourceDefinition. `ResourceTable.add` adds the rows of these definitions at run time.
+A resource is a row, not a class: every property that varies (scope, short names, subresources, what a deletion returns,
+which fields a selector may name) is an attribute of `Resource`, and the code that serves requests reads these
+attributes. Rows that store into one `collection` are views of the same objects, for example core/v1 and
+events.k8s.io/v1 events, or the versions of a CustomResourceDefinition. `ResourceTable.add` adds the rows of
+CustomResourceDefinitions at run time.
 """
 
 from __future__ import annotations

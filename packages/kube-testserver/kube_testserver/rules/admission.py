@@ -1,4 +1,4 @@
-"""Admission: checks and completes new objects by means of other objects.
+"""Admission: checks and completes new objects by looking at other objects.
 
 A namespace must exist. A pod and a PodGroup get the priority of their class. A claim with administrator access to
 devices must be in a namespace that is labelled for it.

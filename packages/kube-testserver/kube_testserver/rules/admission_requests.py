@@ -1,4 +1,4 @@
-"""One write of a client as admission webhooks see it, and the two calls by which the registry asks them."""
+"""The interface between the registry and admission webhooks: one write of a client, and the two calls about it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Validation of custom resources by the schema in their definition, with defaults and removal of unknown fields.
 
-Objects are checked against the OpenAPI v3 schema of their version, with the messages of the real server. Fields that
-the schema does not know are dropped unless it says ``x-kubernetes-preserve-unknown-fields``. Supported are type,
+Objects are checked against the OpenAPI v3 schema of their version, with kube-apiserver's messages. Fields that the
+schema does not know are dropped unless the schema says ``x-kubernetes-preserve-unknown-fields``. Supported are type,
 properties, additionalProperties, items, required, enum, minimum, maximum, the length limits, pattern, nullable,
 int-or-string, defaults, and rules in CEL (`validation_rules`).
 """

@@ -5,7 +5,7 @@ Values that depend on the whole new object (status, quality of service, label ke
 once, at creation. The two tolerations that give a pod five minutes on a lost node are added at creation and at each
 update.
 
-The rules are those of the real server for what schedulers and `kubectl` read; other fields are left unchanged.
+The rules are kube-apiserver's for what schedulers and `kubectl` read; other fields are left unchanged.
 """
 
 from __future__ import annotations

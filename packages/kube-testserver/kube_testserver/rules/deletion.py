@@ -1,7 +1,7 @@
 """Deletion of an object: at once, after its finalizers are done, or, for a pod on a node, after a grace period.
 
-The rules of the real server decide whether a DELETE removes an object, or only marks it and leaves the removal to a
-kubelet or to the owner of a finalizer.
+kube-apiserver's rules decide whether a DELETE removes an object, or only marks it and leaves the removal to a kubelet
+or to the owner of a finalizer.
 """
 
 from __future__ import annotations

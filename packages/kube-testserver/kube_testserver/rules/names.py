@@ -1,4 +1,4 @@
-"""Checks of names in objects: their form, and that no two are equal, with the messages of the real server."""
+"""Checks of names in objects: the form of names and labels, and duplicates, with kube-apiserver's messages."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Kubernetes' own groups of pods: Workload and PodGroup of `scheduling.k8s.io/v1alpha2`, and what is wrong with them.
+"""Kubernetes' own kinds for groups of pods, Workload and PodGroup: their rows in the resource table and validation.
 
-The real server serves them if the gate GenericWorkload and this API version are enabled.
+Both kinds are of `scheduling.k8s.io/v1alpha2`. kube-apiserver serves them if the gate GenericWorkload and this API
+version are enabled; an `EmbeddedCluster` serves them with the argument `pod_groups`.
 Source: Kubernetes 1.36, `pkg/registry/scheduling`, `pkg/apis/scheduling/v1alpha2/zz_generated.validations.go`.
 """
 

@@ -1,9 +1,9 @@
-"""Objects that the API server refuses to store.
+"""Checks that refuse objects before the API server stores them.
 
-As in the real server, there are two kinds of refusal. An object whose JSON has the wrong shape, or an unreadable
+As in kube-apiserver, there are two kinds of refusal. An object whose JSON has the wrong shape, or an unreadable
 quantity, cannot be decoded (400, with the messages of Go's decoder). An object that can be decoded but breaks a rule
 (bad names and labels, no containers, changes of fields that may not change) is invalid (422), and the refusal names
-every wrong field. The checks cover what schedulers and `kubectl` depend on; a real API server refuses more.
+every wrong field. The checks cover what schedulers and `kubectl` depend on; kube-apiserver refuses more.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The values that the API server fills in for workloads and services.
 
-The rules are those of the real server for what clients read and show. The template of a workload gets the defaults of a
-pod.
+The rules are kube-apiserver's for what clients read and show. The template of a workload gets the defaults of a pod.
 """
 
 from __future__ import annotations

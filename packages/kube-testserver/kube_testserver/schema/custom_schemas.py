@@ -1,4 +1,4 @@
-"""The OpenAPI v3 schemas of custom resources: walk through a schema, and find out whether it has rules."""
+"""Functions on OpenAPI v3 schemas of custom resources: list the parts of a schema, and find out if it has CEL rules."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Fields as paths: the fields that a value has, in the form in which field managers own them.
+"""Fields as paths: lists the fields of an object, in the form in which field managers own them.
 
 A path is a tuple of elements written as in ``metadata.managedFields``: ``f:<name>`` is a field or a key of a map,
-``k:<keys>`` an item of a list by its keys, ``v:<value>`` an item of a set by its value. Lists and maps that are atomic
-are one field each. The rules are those of structured-merge-diff, on which server-side apply is built.
+``k:<keys>`` an item of a list by its keys, ``v:<value>`` an item of a set by its value. A list or map that is atomic
+counts as one field. The rules are those of structured-merge-diff, on which server-side apply is built.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of kinds: the schema of each built-in kind, and following a reference from one schema to the next.
+"""The schema of each built-in kind, and functions that follow references from one schema to another.
 
 A schema is a node of OpenAPI v3 as decoded JSON: ``type``, ``properties``, ``items``, ``additionalProperties``,
 ``$ref`` and the ``x-kubernetes-`` marks. Nodes are shared and read-only.

@@ -1,11 +1,11 @@
 """The owners of fields: ``metadata.managedFields``, kept from the first server-side apply on.
 
 Each manager owns the fields that it applied or changed last. An update takes the fields that it changes from their
-other owners. An apply that would change a field of another owner is a conflict, unless it is forced.
+other owners. An apply that would change a field of another owner is a conflict, unless the apply is forced.
 
-Differs from the real server: an object without a server-side apply has no managed fields. Its first apply treats all
-existing fields as owned by ``before-first-apply``, as a real server does for objects from before the feature. Writes of
-the server itself (bindings, statuses of its kubelets, evictions) have no manager.
+Differs from kube-apiserver: an object without a server-side apply has no managed fields. Its first apply treats all
+existing fields as owned by ``before-first-apply``, as kube-apiserver does for objects from before the feature. Writes
+of the server itself (bindings, statuses of its kubelets, evictions) have no manager.
 """
 
 from __future__ import annotations

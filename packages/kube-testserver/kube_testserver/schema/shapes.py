@@ -1,8 +1,8 @@
-"""The shapes of objects: the types that Go's typed decoder would insist on.
+"""The types to which an object is converted to find out whether Go's typed decoder would accept its shape.
 
 For built-in kinds these types are made from their schemas (`structs`). An object must also fit the type that the
 scheduler decodes, so that nothing is stored that the scheduler could not read. The schemas inside a
-CustomResourceDefinition refer to themselves, so their type is written out here. An object is converted to each type
+CustomResourceDefinition refer to themselves, so this module writes out their type. An object is converted to each type
 that applies to its kind. The results are thrown away: only success counts.
 """
 

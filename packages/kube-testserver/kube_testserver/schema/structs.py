@@ -1,8 +1,7 @@
-"""Types made from schemas: what Go's typed decoder would insist on, checked in C.
+"""Makes Python types from schemas, by which msgspec checks in C what Go's typed decoder would insist on.
 
 Converting an object to the type of its kind shows in microseconds whether every field is known and has the right shape.
-The result is thrown away. The type of a kind is made when it is first used, and types share the parts that schemas
-share.
+The result is thrown away. The type of a kind is made when it is first used. Types share parts if their schemas do.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Unknown fields: found, reported with the messages of the real server, and dropped.
+"""Finds unknown fields, reports them with kube-apiserver's messages, and drops them.
 
 A built-in kind has the fields of its Go type and no others; Go's decoder drops any other field. A client may ask to be
-warned about such fields (``fieldValidation=Warn``, the default), or to be refused (``Strict``, which `kubectl` asks
+warned about unknown fields (``fieldValidation=Warn``, the default), or to be refused (``Strict``, which `kubectl` asks
 for). A custom resource is pruned by its schema in the same way.
 
-Differs from the real server: a field that is repeated in the JSON is not reported; the last one counts.
+Differs from kube-apiserver: a field that is repeated in the JSON is not reported; the last one counts.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Requests and answers: the router, its transports, lists and watches, discovery, OpenAPI, and injected faults."""
+"""Answers requests: the router, its transports, lists and watches, discovery, OpenAPI, and injected faults."""

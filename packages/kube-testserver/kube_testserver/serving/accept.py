@@ -1,4 +1,4 @@
-"""Read the Accept header: the form of the answer that a client asks for. Each distinct text is read once."""
+"""Reads the Accept header: the format of the answer that a client asks for. Each distinct text is read once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Discovery: documents that say what is served, one for each group version, or all of them in one."""
+"""Discovery: the documents that list the served resources, one for each group version, or all of them in one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Injected faults: failures between a client and its API server, for tests.
 
-A `Fault` selects requests, says how often it hits them, and with what: an error status, a delay, an answer that is lost
-after the write was done, or a connection that breaks before the write. `Router.drop_watches` ends watches, or cuts
-them, also within a line. Chance comes from a seeded source, delays from the server's clock.
+A `Fault` says which requests fail, how often, and how: with an error status, a delay, an answer that is lost after the
+write was done, or a connection that breaks before the write. `Router.drop_watches` ends watches, or cuts them, also
+within a line. Chance comes from a seeded source, delays from the server's clock.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The router over HTTP: aiohttp's low-level server, one handler for every path.
+"""Serves the router over HTTP: aiohttp's low-level server, one handler for every path.
 
 aiohttp's own routing and middlewares are not used: the router knows the paths, and the requests of a scheduler
 (thousands of bindings and events a second) should cost little more than the parsing of HTTP. A watch writes all lines

@@ -1,4 +1,4 @@
-"""GET of a collection: options, pages that fit together, and the list as a join of bytes.
+"""Answers a GET of a collection: list options, consistent pages, and the list itself.
 
 A `continue` token names a version and a key. All pages of one listing show that version, restored from the log. Once
 the log does not reach back to the version any more, the client gets 410. This answer contains a token by which the

@@ -1,12 +1,12 @@
-"""/openapi/v3: what is served, with the fields of every kind, for `kubectl apply` and `kubectl explain`.
+"""/openapi/v3: the served resources with the fields of every kind, for `kubectl apply` and `kubectl explain`.
 
 Before kubectl sends an object, it finds out whether the server checks unknown fields. If the document says so (a PATCH
 with the parameter `fieldValidation`), kubectl leaves the check to the server. `explain` reads the schemas.
 
-For a `List`, kubectl requests /openapi/v2 in protobuf instead, and does not check kinds that are not described in it.
-So that document describes nothing: in protobuf it has no bytes, in JSON no definitions.
+For a `List`, kubectl requests /openapi/v2 in protobuf instead, and does not check kinds that are not described in that
+document. So /openapi/v2 describes nothing: in protobuf it has no bytes, in JSON no definitions.
 
-Differs from the real server: /openapi/v2 is empty. In /openapi/v3, schemas have names and types of fields but no
+Differs from kube-apiserver: /openapi/v2 is empty. In /openapi/v3, schemas have names and types of fields but no
 descriptions, and only the operations that kubectl looks for are listed.
 """
 

@@ -1,6 +1,6 @@
-"""Compile the label selector and the field selector of a list or watch into one test.
+"""Compile the label selector and the field selector of a list or watch into one function that tests an object.
 
-The text of a selector is compiled once. A request without selectors has no test.
+The text of a selector is compiled once. A request without selectors has no such function.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Deployment, ReplicaSet, StatefulSet and DaemonSet: what kube-controller-manager makes of them.
+"""Rules of Deployment, ReplicaSet, StatefulSet and DaemonSet: the objects that kube-controller-manager makes of them.
 
-Differs from the real controllers: a changed template makes a new ReplicaSet at once, without surge; the pods of a
+Differs from kube-controller-manager: a changed template makes a new ReplicaSet at once, without surge; the pods of a
 StatefulSet or a DaemonSet stay as they are.
 """
 

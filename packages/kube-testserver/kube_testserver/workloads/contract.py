@@ -1,4 +1,4 @@
-"""The contract of a workload kind: a row of the table, with the pure function that the loop calls."""
+"""The interface of a workload kind: a row of the table, whose rule returns the objects that a workload should have."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The loop over all workloads: it creates the objects that rules want, and deletes those that no rule wants.
+"""The loop over all workloads: it creates the objects that their rules return, and deletes those that no rule returns.
 
 Changes are collected for a moment. Then each workload that changed, or whose objects changed, is processed once. All
-reads and writes are those of the server itself, so nothing can change in between.
+reads and writes happen inside the server, so nothing can change in between.
 """
 
 from __future__ import annotations

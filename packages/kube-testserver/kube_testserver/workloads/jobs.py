@@ -1,4 +1,4 @@
-"""Job and JobSet.
+"""The rules of Job and JobSet: the pods and Jobs that their controllers make.
 
 Differs from the real controllers: a failed pod is replaced without delay, and limits for single indexes, success and
 failure policies and deadlines are not applied.

@@ -1,7 +1,7 @@
 """LeaderWorkerSet: a StatefulSet of leaders, and for each leader a StatefulSet of its workers.
 
-LeaderWorkerSet's webhook adds the indexes to the pods; here the rule of StatefulSet does. Differs from the real
-controller: there are no rolling updates, and a failed pod does not restart its group.
+In a cluster, LeaderWorkerSet's webhook adds the indexes to the pods; in this server the rule of StatefulSet adds them.
+Differs from the real controller: there are no rolling updates, and a failed pod does not restart its group.
 """
 
 from __future__ import annotations

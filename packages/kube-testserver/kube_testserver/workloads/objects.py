@@ -1,4 +1,4 @@
-"""Small readers and builders that the rules share."""
+"""Helpers of the rules of workload kinds: they read fields of objects, and build pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RayCluster (KubeRay): the head and the workers; with the label for Volcano, its PodGroup as well."""
+"""RayCluster (KubeRay): the head and the workers; with the label for the scheduler Volcano, a Volcano PodGroup, too."""
 
 from __future__ import annotations
 

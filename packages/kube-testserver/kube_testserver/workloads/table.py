@@ -1,4 +1,4 @@
-"""The table of workload kinds."""
+"""The table of workload kinds: for each kind, the rule that returns the objects of a workload."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """PersistentVolumeClaim: each claim gets a volume of its own, which is not tied to a node.
 
-A claim waits for a pod if its StorageClass says so (`WaitForFirstConsumer`): the scheduler names the node first.
+If the StorageClass says `WaitForFirstConsumer`, the claim waits until the scheduler has named the node of a pod.
 """
 
 from __future__ import annotations

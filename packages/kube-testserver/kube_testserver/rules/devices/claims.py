@@ -1,4 +1,4 @@
-"""Functions about claims and slices: the requests of a claim, defaults, the claims of a pod, and quantities."""
+"""Functions on resource claims and slices: a claim's requests, defaults, a pod's claims, and quantities."""
 
 from __future__ import annotations
 

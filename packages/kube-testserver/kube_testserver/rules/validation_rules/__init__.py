@@ -1,6 +1,6 @@
 """Rules in CEL of a CustomResourceDefinition's schema (``x-kubernetes-validations``): checked, and applied to objects.
 
-`checks` compiles the rules of a new definition and names what is wrong with them. `evaluation` applies the rules of a
+`checks` compiles the rules of a new definition and reports what is wrong with them. `evaluation` applies the rules of a
 schema to an object. `schema_types` returns the CEL types of schemas, and the CEL values of JSON. All three need
 `kube_cel`, which is slow to import, so callers import them only for a schema that has rules.
 

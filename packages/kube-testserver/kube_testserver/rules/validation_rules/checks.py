@@ -1,4 +1,4 @@
-"""Validation of the rules of a definition: missing or wrong texts, and expressions that do not compile."""
+"""Validation of the CEL rules in a new definition: missing or wrong texts, and expressions that do not compile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of a schema, compiled once, and applied to an object and, in an update, to its earlier state."""
+"""Compiles the CEL rules of a schema once, and applies them to an object and, in an update, to its earlier state."""
 
 from __future__ import annotations
 

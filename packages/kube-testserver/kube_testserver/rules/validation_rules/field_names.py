@@ -1,4 +1,4 @@
-"""The `fieldPath` of a rule: a path of names below the rule's value, all of which the schema must define."""
+"""The `fieldPath` of a CEL rule: a path of names below the rule's value, all of which the schema must define."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CEL types of schemas, and the CEL values of JSON that fits a schema."""
+"""The CEL type of an OpenAPI schema, and the CEL value of JSON that fits the schema."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ hand. Nothing is stored before all webhooks have answered. If the object in the 
 webhooks are called again. Without a configuration, a request costs a look at two empty collections.
 
 Source: Kubernetes 1.36, `apiserver/pkg/admission/plugin/webhook`. Differs from Kubernetes: the rules of a webhook are
-compared only with the resource and version of the request (`matchPolicy: Exact`), a service cannot be reached, and no
-webhook is called a second time (`reinvocationPolicy`). Webhooks are not called for reviews of access and tokens, or for
-writes of the server itself.
+compared only with the resource and version of the request (`matchPolicy: Exact`), a service cannot be reached, and a
+later webhook's change is not shown to earlier ones (`reinvocationPolicy`). Webhooks are not called for reviews of
+access and tokens, or for writes of the server itself.
 """

@@ -1,4 +1,4 @@
-"""Calling a webhook over HTTPS (or HTTP), with the errors of Go's client."""
+"""Calls an admission webhook over HTTPS (or HTTP), with the errors of Go's client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The webhooks of stored configurations, and the choice of those that are called for a write."""
+"""The admission webhooks in stored configurations, and the choice of those that are called for a write."""
 
 from __future__ import annotations
 

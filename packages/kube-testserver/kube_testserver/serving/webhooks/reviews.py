@@ -1,4 +1,4 @@
-"""The AdmissionReview that a webhook gets, and its answer."""
+"""The AdmissionReview that the server sends to a webhook, and the answer that the webhook returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The webhooks of one request: their answers so far, and the calls that are still to be made."""
+"""The admission webhooks of one request: their answers so far, and the calls that are still to be made."""
 
 from __future__ import annotations
 
