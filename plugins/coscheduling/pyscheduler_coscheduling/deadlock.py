@@ -1,4 +1,4 @@
-"""The plugin's part in resolving deadlocks: a group that keeps nodes after a failure may have to yield."""
+"""`Coscheduling`'s side of the deadlock resolver: the methods that describe a group, free its nodes and retry it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Queueing hints: the events that retry pods which the plugin refused or rejected.
 
-While a group is in a window after a failure, no event retries its pods; the end of the window retries them if there was
-a reason in the meantime. Outside a window, a change of the group or its members retries its pods, and new room retries
-groups that did not fit. Source: `EventsToRegister` of scheduler-plugins. Nodes and deleted pods are added, because a
-group that was refused for its minResources needs these events.
+While a group is refused after a failure (in a *window*), no event retries its pods; the end of the window retries them
+if there was a reason in the meantime. Outside a window, a change of the group or its members retries its pods, and new
+or freed resources retry groups that did not fit. Source: `EventsToRegister` of scheduler-plugins. Nodes and deleted
+pods are added, because a group that was refused for its minResources needs these events.
 """
 
 from __future__ import annotations

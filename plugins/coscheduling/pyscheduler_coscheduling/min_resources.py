@@ -1,8 +1,8 @@
 """Check whether the cluster has a group's `minResources`, before any of its members is tried.
 
-This is an estimate: free amounts are summed over nodes, so two nodes that each have room for half a pod are enough.
+The check is an estimate: free amounts are summed over nodes, so two nodes that can each take half a pod are enough.
 With `one_node`, one node must have the whole amount. Amounts that the group itself holds count as free. An
-overcommitted node counts as full. All nodes are summed at once, by the snapshot's columns.
+overcommitted node counts as full. The free amounts of all nodes come from arrays of the snapshot.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
 A member that finds a node waits at Permit until the group's minimum of members has nodes; then all of them are allowed.
 If a member does not fit, and the group misses more than a small share of its minimum, the waiting members give their
 nodes back at once, and the group is refused for a while so that others have a chance. When a member times out, the
-others are rejected, too. Profiles may disable PostFilter; groups that do not fit then time out.
+others are rejected, too. Profiles may disable PostFilter; groups that do not fit then time out. With `strategy:
+groupCycle`, members do not wait at Permit (`group_cycle`).
 
-Differs from kube-scheduler: it has no such plugin. Source: coscheduling of scheduler-plugins, and
+Differs from kube-scheduler, which has no plugin Coscheduling. Source: coscheduling of scheduler-plugins, and
 podgroup-scheduler-framework, from which the window after a failure comes; the README lists the differences.
 """
 

@@ -1,7 +1,7 @@
 """Check that a group has enough members, and enough members with nodes. Pure functions of the group's state.
 
-Members that failed do not count. Members that succeeded count if the group has started, and if the members that still
-live are fewer than the minimum.
+Members that failed do not count. Members that succeeded count if the group has started and fewer members than the
+minimum are left.
 """
 
 from __future__ import annotations

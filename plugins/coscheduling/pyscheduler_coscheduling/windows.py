@@ -1,12 +1,12 @@
-"""Windows in which groups that failed are refused, and the reasons to retry a group when its window ends.
+"""Windows (times in which a group that failed is refused), and the reasons to retry the group when its window ends.
 
 The end of a window is no event, so a timer retries the group, but only if something since the failure could make a
-difference: the group changed, or room may have appeared. Otherwise the group waits for the next such event. Without
-this rule, every group that can never start would be tried once per window.
+difference: the group changed, or resources may have been freed. Otherwise the group waits for the next such event.
+Without this rule, every group that can never start would be tried once per window.
 
-Room that group A returns can help group B only if B failed while A held it. Without this rule, groups that each find
-room for some members, and return it, would wake each other for ever. A nominated pod counts as holding its node,
-because filters count it, too.
+A node that group A gives back can help group B only if B failed while A held it. Without this rule, groups that each
+find nodes for some members, and give them back, would wake each other for ever. A nominated pod counts as holding its
+node, because filters count it, too.
 """
 
 from __future__ import annotations

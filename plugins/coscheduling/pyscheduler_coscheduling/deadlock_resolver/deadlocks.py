@@ -1,9 +1,9 @@
 """The resolver of deadlocks: each of several groups holds nodes that another needs, so that none can be complete.
 
-A unit is a group, or a gang group; a contender is a unit that lacks members. There is a deadlock if all of this is true
-for the grace time:
+A unit is a group, or a gang group (gangs that start together); a contender is a unit that lacks members. There is a
+deadlock if all of this is true for the grace time:
 
-* two or more contenders have tried all their members, and none of these fits;
+* two or more contenders have tried all their members, and none of these members fits;
 * one of these contenders holds nodes that it may have to give up;
 * no contender with nodes has a member left to try.
 
@@ -11,12 +11,13 @@ Without a resolver, the contenders would wait until they time out.
 
 Contenders are ranked by priority, then by the length of their wait. The winner is the first contender that fits if
 others *yield*, that is, give up their nodes. Contenders of at most the winner's priority yield, the last rank first,
-and only as many as the winner needs. During a lease they are refused, and their nodes are nominated for the winner.
+and only as many as the winner needs. For a limited time (a *lease*) the contenders that yielded are refused, and their
+nodes are nominated for the winner.
 
-Only nodes held in memory are given up; bound pods stay. Contenders keep their ranks while they wait, so the oldest one
-that can be complete is always the next winner. A winner that was not complete at the end of its lease may not win again
-before something outside changes. So between two such changes each resolution completes a unit or excludes one, and
-resolutions end.
+Only nodes held in memory are given up; bound pods stay. Contenders keep their ranks while they wait, so the oldest
+contender that can be complete is always the next winner. A winner that was not complete at the end of its lease may not
+win again before something outside changes. So between two such changes each resolution completes a unit or excludes
+one, and resolutions end.
 
 `DeadlockRules` decides; `Deadlocks` sets timers, reads the cluster, retries pods and calls plugins.
 

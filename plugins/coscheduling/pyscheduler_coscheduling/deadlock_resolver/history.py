@@ -1,9 +1,9 @@
-"""The history of attempts and of freed room: it says whether a member that failed may fit now.
+"""The history of attempts and of nodes given back, which decides whether a member that failed may fit now.
 
-All events have numbers in one sequence: a node taken in memory, a node given back, a member tried. Freed room may help
-a member that failed before, but only if the room was taken before that failure: room that was taken and given back
-after the failure leaves the cluster as it was. If any freed room were a reason to retry members, two groups that cannot
-be placed would wake each other with their rollbacks for ever.
+All events have numbers in one sequence: a member takes a node in memory, gives it back, or is tried. A node that is
+given back may help a member that failed before, but only if the node was taken before that failure: a node that was
+taken and given back after the failure leaves the cluster as it was. If every such node were a reason to retry members,
+two groups that cannot be placed would wake each other with their rollbacks for ever.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Choose the winner of a deadlock and the contenders that yield to it, in a statement between two cycles.
+"""Chooses the winner of a deadlock and the contenders that yield to it: groups that lack members and give up nodes.
 
-The winner is the first contender, in order of rank, that fits once contenders of at most its priority yield, the last
-rank first. A contender that would not fit on the empty cluster does not win, and yields first, whatever its priority. A
-contender that yields also frees what its members hold in plugins' books: devices and volumes.
+The search runs between two scheduling cycles, in a statement: changes of the snapshot that are undone afterwards. The
+winner is the first contender, in order of rank, that fits once contenders of at most its priority yield, the last rank
+first. A contender that would not fit if the nodes ran only daemons does not win, and yields first, whatever its
+priority. A contender that yields also frees the devices and volumes that plugins have reserved for its members.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The rules of deadlock resolution. They decide and remember decisions; each call returns what is to be done.
+"""The rules of deadlock resolution. They decide and remember decisions; each call returns what the caller should do.
 
-`Deadlocks` calls the rules, and sets timers, retries pods and calls plugins as they say. Times are clock seconds.
+The caller is `Deadlocks`, which sets timers, retries pods and calls plugins. Times are clock seconds.
 """
 
 from __future__ import annotations
