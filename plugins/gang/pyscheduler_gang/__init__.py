@@ -4,5 +4,5 @@ Belongs here: the plugin `Gang` and its data about gangs, built on the public co
 `pyscheduler.podgroup`, `pyscheduler.api`). Does not belong here: the definition of groups and their members
 (`pyscheduler.podgroup`), and the order of the queue (`kube-pyscheduler-queuesort`).
 
-To read it, begin with `plugin`, then `gangs` (records), `rounds` (the schedule cycle) and `verdicts` (waits at Permit).
+Begin with `plugin`, then `gangs` (records), `rounds` (the schedule cycle) and `verdicts` (waits at Permit).
 """

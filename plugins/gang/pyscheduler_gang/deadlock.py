@@ -1,4 +1,4 @@
-"""The plugin's part in resolving deadlocks: NonStrict gangs may have to yield, and any gang may be the winner."""
+"""`Gang`'s side of the deadlock resolver: NonStrict gangs may have to give up nodes; any gang may be the winner."""
 
 from __future__ import annotations
 

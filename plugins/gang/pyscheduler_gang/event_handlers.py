@@ -1,6 +1,6 @@
 """Event handlers: they update the records of gangs, and allow, reject or retry pods after a change.
 
-`PodGroups.directory` reports a change after it has applied the change, and before the queue handles the event.
+`PodGroups.directory`, the record of all groups, calls them after applying a change, before the queue handles it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The HTTP pages about gangs: Koordinator's summary with fields of this project.
+"""The HTTP pages about gangs: Koordinator's `GangSummary` with some more fields.
 
-Source: Koordinator's `GangSummary`. Durations are in nanoseconds, as in Go; pods appear as `namespace/name`.
+Durations are in nanoseconds, as in Go; pods appear as `namespace/name`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The messages to users about their gangs, in Koordinator's words.
 
-Source: Koordinator's `coscheduling/core`. A gang appears as `namespace/name`; a pod as `namespace/name`, or by its name
-where Koordinator does so.
+Source: Koordinator's `coscheduling/core`. A gang appears as `namespace/name`. A pod appears as `namespace/name`, or by
+its name in the messages in which Koordinator does so.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Gangs that are gathered in one part of the network, by the annotation `network-topology-spec`.
+"""Places a gang within one part of the network, as the annotation `network-topology-spec` asks.
 
 A layer is a level of the network, such as racks or blocks of racks. The ClusterNetworkTopology "default" names the
 layers; for each layer it names the node labels whose value is the name of the node's part in that layer. A gang runs in
-one part of the lowest layer that it names with `MustGather`; within it, the gang runs in the lowest part that has room
-for all its pods.
+one part of the lowest layer that it names with `MustGather`; within that part, the gang runs in the lowest part that
+has room for all its pods.
 Source: Koordinator, `frameworkext/networktopology/tree.go`, `coscheduling/core/network_topology_solver.go`. Differs
-from Koordinator: the plugins of the profile choose the nodes within that part, and the gang stays in the part where
+from Koordinator: the plugins of the profile choose the nodes within the part, and the gang stays in the part where
 members already have nodes.
 """
 

@@ -1,9 +1,9 @@
 """The state of one gang besides its members: the schedule cycle, the deadline, the timed-out members.
 
-The schedule cycle limits the attempts of a gang that does not fit. In a round each member has one turn. When a member
-fails, the round is invalid: the other members are refused, which counts as their turn. When all had their turn, the
-next round may begin. A round is closed late, at the next PreFilter: otherwise the failure of the last member would make
-the next round invalid.
+The schedule cycle is Koordinator's name for a round of attempts. It limits the attempts of a gang that does not fit. In
+a round each member has one turn. When a member fails, the round is invalid: the other members are refused, which counts
+as their turn. When all had their turn, the next round may begin. A round is closed late, at the next PreFilter:
+otherwise the failure of the last member would make the next round invalid.
 Source: Koordinator's design of gang scheduling (its program does not have these fields any more).
 """
 

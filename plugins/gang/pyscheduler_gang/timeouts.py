@@ -1,4 +1,4 @@
-"""Marks on members of gangs that timed out: the annotation `timeout`, and a mark in memory until it is written.
+"""Marks members of gangs that timed out: by the annotation `timeout`, and in memory until it is written.
 
 The annotation stays until a user removes it or creates the pods again; it survives a restart of the scheduler. The
 write is retried until it succeeds or the pod is gone. Until then the mark in memory refuses the pod.

@@ -1,8 +1,8 @@
-"""Verdicts on members that wait at Permit: a gang group is allowed or rejected as a whole, by its mode and policy.
+"""Allows or rejects members that wait at Permit: a gang group is decided as a whole, by its mode and policy.
 
-Causes matter: a gang that timed out is treated differently from one that lost a member to a failure, a deletion or
-another plugin. When this module rejects a member, it updates the records at once, and keeps the member in `_rejected`
-so that the member's later Unreserve does nothing.
+A gang that timed out is treated differently from a gang that lost a member to a failure, a deletion or another plugin.
+When this module rejects a member, it updates the records at once, and keeps the member in `_rejected` so that the
+member's later Unreserve does nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Warnings about a gang, each once: values that cannot be used, members that disagree, different priorities."""
+"""Warns about a gang, once for each problem: unusable values, members that disagree, members of unequal priority."""
 
 from __future__ import annotations
 
