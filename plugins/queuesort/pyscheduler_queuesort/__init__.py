@@ -1,4 +1,4 @@
-"""Queue orders for pyscheduler that know groups of pods: the plugin `GangSort`.
+"""The plugin `GangSort`, which orders the scheduling queue so that the members of a group are tried one after another.
 
 Belongs here: QueueSort plugins, built on the public contract (`pyscheduler.framework`, `pyscheduler.podgroup`) alone.
 Does not belong here: the decision whether a group may be scheduled, which other plugins make.

@@ -1,4 +1,4 @@
-"""The args of `GangSort`."""
+"""The args of the plugin `GangSort` in the configuration file."""
 
 from __future__ import annotations
 
