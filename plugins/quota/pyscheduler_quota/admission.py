@@ -1,12 +1,13 @@
-"""Admit new pods, except those that would take quota that groups have reserved. Fed by events; no I/O.
+"""Decides which new pods the webhook admits: all except those that would take quota that groups have reserved.
 
-Reservations are read from the annotations that the scheduler writes.
+`QuotaAdmission` gets objects by `put` and `remove`, without I/O. Reservations are annotations, written by the
+scheduler.
 
 The status of a quota says how much of it is used. The API server charges a pod to the quota after all webhooks have
 answered, and before it creates the pod. So a pod that was admitted a moment ago is not charged yet, and never will be
-if another check refuses it. Such a pod is no reason to refuse another one. But a new pod that would not fit beside it
-waits until the first pod is charged, or until a second after the first pod's admission. So of many pods that are
-created at the same moment, only as many as fit are admitted.
+if another check refuses it. An uncharged pod is no reason to refuse another pod. But a new pod that would not fit
+beside it waits until the first pod is charged, or until a second after the first pod's admission. So of many pods that
+are created at the same moment, only as many as fit are admitted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The claim of one group to the quotas of its namespace: the needed and the granted amounts."""
+"""A group's claim to the quotas of its namespace (not a ResourceClaim): the amounts that it needs and those granted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The additions to the command line; an entry point in the group `pyscheduler.commands` names this module."""
+"""Adds to the `pyscheduler` command line: the command `webhook`, and the column `Reserved` of `pyscheduler podgroup`.
+
+`COMMANDS` maps the name of a command to the module with its click command `command`, and to one line of help.
+pyscheduler finds this module through the package's entry point in the group `pyscheduler.commands`.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Holds the groups of a scheduler until quotas have room for them, and writes their reservations.
+"""Holds the groups of a scheduler until quotas can take them, and writes their reservations.
 
-Group plugins share one controller. A plugin joins with a function that the controller calls when a group may be tried
-again, and asks `refusal` before it tries a member. Decisions are made in memory at once. While this scheduler leads,
-`run()` writes them to the annotation `claims.RESERVED`, from which the next leader reads them. Scheduling does not wait
-for a write. A failed write is retried after a pause.
+All group plugins of a scheduler share one controller. A plugin joins with a function that the controller calls when a
+group may be tried again, and asks `refusal` before it tries a member. Decisions are made in memory at once. While this
+scheduler leads, `run()` writes the decisions to the annotation `claims.RESERVED`, from which the next leader reads
+them. Scheduling does not wait for a write. A failed write is retried after a pause.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The arithmetic of ResourceQuotas: the quotas that count a pod, what the pod uses of them, and what exceeds a limit.
+"""The arithmetic of ResourceQuotas: the quotas that count a pod, the amounts that a pod uses, and exceeded limits.
 
 Amounts are maps from the names that quotas use (`cpu`, `requests.cpu`, `limits.memory`, `pods`, `count/pods`) to
 billionths of a unit. Source: Kubernetes, `pkg/quota/v1/evaluator/core/pods.go`.

@@ -1,8 +1,10 @@
-"""Reserve quota of a namespace for its groups, and count what is left of it. No I/O: a directory and quotas feed it.
+"""Reserves quota of a namespace for its groups, and counts how much of each reservation no pod uses yet.
+
+`Reservations` reads groups from a directory, gets quotas by `put_quota`, and does no I/O.
 
 A group that declares `minResources` or `totalResources` needs that much of every ResourceQuota of its namespace. A
 member uses a part of this amount from its creation on, because quotas are charged at creation. The rest is the group's
-*demand*. It is granted once all quotas have room for it, beside the reservations of other groups; then it is the
+*demand*. The demand is granted once all quotas can take it beside the reservations of other groups; then it is the
 group's *reservation*. The annotation `claims.RESERVED` on the group's object has the granted amounts. A reservation
 ends when the group's object is deleted, or when all members of the group have ended.
 

@@ -1,4 +1,4 @@
-"""The quota that a group reserves or waits for, as `pyscheduler podgroup` shows it."""
+"""The column `Reserved` of `pyscheduler podgroup`: the quota that a group reserves, or why it waits for quota."""
 
 from __future__ import annotations
 

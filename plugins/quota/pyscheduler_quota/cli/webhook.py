@@ -1,4 +1,4 @@
-"""`pyscheduler webhook`: the admission webhook that keeps reserved quota for the groups that reserved it."""
+"""`pyscheduler webhook`: starts the admission webhook that refuses pods which would take quota reserved by groups."""
 
 from __future__ import annotations
 
