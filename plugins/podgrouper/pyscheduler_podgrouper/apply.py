@@ -1,4 +1,4 @@
-"""From a planned group to the object in the cluster: its body, and the patch of an object that exists.
+"""Turns a planned group into the body of a PodGroup, or into the patch of a PodGroup that exists.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgroup`.
 """

@@ -1,4 +1,4 @@
-"""The args of `PodGrouper`."""
+"""The args of the plugin `PodGrouper` in the configuration file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of podgrouper cases: workloads with their pods; the answer is the group of each pod.
+"""Reads files of podgrouper cases, workloads with their pods, and answers with the group of each pod.
 
 A case has `workload`, the `chain` of owners below it, further objects in `cluster`, the `pods`, settings in `config`,
 and in `faults.forbidden` the objects that may not be read (`Kind/name`). The expected result in a case is never read.

@@ -1,4 +1,8 @@
-"""The cluster as rules read it: from watches, and by one request for each object that no watch has shown yet."""
+"""Reads cluster objects for the rules: from watches, else by a request to the API server.
+
+If a watch of PodGroups, PriorityClasses or the ConfigMap of defaults does not show an object, the object does not
+exist. An object of another kind is requested. Kinds that are not watched may not be read.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of a rule: what it reads, what it returns, and the row that names it.
+"""The interface of a rule: what it reads, what it returns, and the row of the table that names it.
 
 A rule is a pure function `(top, chain, pod, lookup) -> GroupPlan`. It reads other objects through `lookup` only. If an
 object must be requested from the API server first, the rule is called again for the same pod after that.

@@ -1,7 +1,7 @@
 """Read fields of objects of any kind, with their types checked.
 
-The readers follow the accessors of Kubernetes' `unstructured` package: a missing field, or one below a null, is None,
-and a value of another type is an error.
+The functions follow the accessors of Kubernetes' `unstructured` package: a missing field, or a field below a null, is
+None, and a value of another type is an error.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The generic rule: name, queue, priority, preemptibility and topology of a group. The rules of kinds begin with it.
+"""The rule for workloads of any kind: name, queue, priority, preemptibility and topology of their group.
 
-Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/plugins/defaultgrouper`, `pkg/podgrouper/topowner`.
+The rules of particular kinds begin with its result. Source: KAI-Scheduler,
+`pkg/podgrouper/podgrouper/plugins/defaultgrouper`, `pkg/podgrouper/topowner`.
 """
 
 from __future__ import annotations

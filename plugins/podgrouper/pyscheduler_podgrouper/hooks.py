@@ -1,4 +1,7 @@
-"""The hook module that the entry point names: it registers the plugin class by name, without importing it."""
+"""Registers the plugin `PodGrouper`. pyscheduler finds this module through the package's entry point.
+
+The class is given by name, so that it is imported only when a profile enables it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kinds that the grouper watches: workloads, their owners, and what rules look up.
+"""The kinds that the PodGrouper watches: workloads, their owners, and objects that rules look up.
 
 Each object is decoded to its metadata and the fields that its rule reads.
 """

@@ -1,4 +1,4 @@
-"""The chain of owners of a pod, the nearest first, as far as the grouper may read it.
+"""The chain of owners of a pod, from the nearest owner to the top, as far as the PodGrouper may read the owners.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/podgrouper.go`.
 """

@@ -1,6 +1,8 @@
-"""From a pod to the group that it belongs to: its owners, the rule of the top owner, and what all kinds have in common.
+"""Plans the group of a pod: finds the pod's owners, calls the rule of the top owner, and adds the node pool's label.
 
-Source: KAI-Scheduler, `pkg/podgrouper/pod_controller.go` and `pkg/podgrouper/podgrouper/plugins/skiptopowner`.
+Some kinds of top owners are passed over; then the rule of the owner below counts. A pod without owners in a group that
+a user made is left alone. Source: KAI-Scheduler, `pkg/podgrouper/pod_controller.go` and
+`pkg/podgrouper/podgrouper/plugins/skiptopowner`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`PodGrouper`: makes a pod group for each workload, and its pods members of the group.
+"""`PodGrouper`: makes a pod group for each workload, and makes the workload's pods members of the group.
 
 The plugin groups pods while this scheduler leads. It collects pods for 50 ms, so that the pods of a workload cost one
 write of their group. A pod that cannot be grouped gets the event `PodGrouperWarning`, and is tried again after 1 s,

@@ -1,4 +1,4 @@
-"""Pods by a label or annotation, so that a rule finds the other pods of its workload without a search of all pods."""
+"""Finds pods by a label or by their group, so that a rule can find the other pods of a workload fast."""
 
 from __future__ import annotations
 

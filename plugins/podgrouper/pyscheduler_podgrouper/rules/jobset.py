@@ -1,4 +1,4 @@
-"""The rule of JobSet.
+"""The rule of JobSet: one pod group, or one for each replicated job if the jobs start in order.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/plugins/jobset`.
 """

@@ -1,4 +1,4 @@
-"""The rule of LeaderWorkerSet.
+"""The rule of LeaderWorkerSet: the PodGroup of one leader and its workers.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/plugins/leaderworkerset`.
 """

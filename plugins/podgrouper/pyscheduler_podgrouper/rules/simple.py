@@ -1,4 +1,4 @@
-"""Rules that change a name, an owner or a default of the generic rule.
+"""The rules of kinds that need little more than the generic rule: another name, owner or default.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/plugins`: `podjob`, `spark`, `job`, `runaijob`, `cronjobs`,
 `deployment`, `kubeflow/notebook`, `spotrequest`, `aml`.

@@ -1,4 +1,4 @@
-"""The rule of Volcano's Job.
+"""The rule of Volcano's Job: one pod group, in which tasks may be sub-groups.
 
 Source: Volcano, `pkg/controllers/job`, for the minima. KAI-Scheduler has no rule for this kind.
 """
