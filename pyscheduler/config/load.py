@@ -3,7 +3,7 @@
 One `ConfigError` reports every mistake: duplicate keys, unknown keys, wrong types and bad values. If a part has the
 wrong type, the rest is still checked.
 
-The file may also be a configuration file of another scheduler, such as Volcano's (see `forms`).
+The file may also be a configuration file of another scheduler whose form a plugin registers (see `forms`).
 
 Differs from kube-scheduler: without a file, the single profile is named `pyscheduler`. In a file, a single profile
 without a `schedulerName` is `default-scheduler`, as in kube-scheduler.

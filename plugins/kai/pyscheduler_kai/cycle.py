@@ -56,7 +56,7 @@ class Cycle:
         #: By job uid; made when it is first asked for.
         self.gangs = kept.gangs
         self.proportion.touched.clear()
-        self.lines, self.trial = Lines(self), Trial(self)
+        self.lines, self.trial = Lines(self), Trial(session, self.proportion, self.virtual)
         #: Whether failed searches are remembered.
         self.may_remember = may_remember(self)
         #: Which waiting jobs the simulations of a search have read.

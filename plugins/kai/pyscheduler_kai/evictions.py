@@ -71,7 +71,7 @@ class _Evicting(Action, ABC):
             if not self.may_try(cycle, gang):
                 self._note(cycle, gang)
                 continue
-            look_alikes = failed.setdefault(self.group_of(gang.job), LookAlikes(cycle))
+            look_alikes = failed.setdefault(self.group_of(gang.job), LookAlikes(cycle.signature))
             if skips and not look_alikes.is_easier(gang):
                 continue
             tasks = gang.to_place()

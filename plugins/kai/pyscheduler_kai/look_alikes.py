@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyscheduler_batch.contract import Task, TaskState
-    from pyscheduler_kai.cycle import Cycle
     from pyscheduler_kai.gang import Gang
 
 __all__ = ["LookAlikes"]
@@ -24,18 +23,18 @@ __all__ = ["LookAlikes"]
 class LookAlikes:
     """The smallest failed job of each kind."""
 
-    def __init__(self, cycle: Cycle) -> None:
-        self._cycle = cycle
+    def __init__(self, signature_of: Callable[[Gang], object]) -> None:
+        self._signature_of = signature_of
         self._failed: dict[object, Gang] = {}
 
     def is_easier(self, gang: Gang) -> bool:
         """Return whether a job may succeed although jobs of its kind failed."""
-        failed = self._failed.get(self._cycle.signature(gang))
+        failed = self._failed.get(self._signature_of(gang))
         return failed is None or _is_easier(_requests(gang.pending()), _requests(failed.pending()))
 
     def note(self, gang: Gang) -> None:
         """Remember that the search for a job failed."""
-        key = self._cycle.signature(gang)
+        key = self._signature_of(gang)
         known = self._failed.get(key)
         if known is None or _is_smaller(_requests(gang.pending()), _requests(known.pending())):
             self._failed[key] = gang

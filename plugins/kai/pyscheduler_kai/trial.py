@@ -12,8 +12,8 @@ from pyscheduler_batch.model.statement import position_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pyscheduler_batch.contract import Job, Statement, Task
-    from pyscheduler_kai.cycle import Cycle
+    from pyscheduler_batch.contract import Job, Session, Statement, Task
+    from pyscheduler_kai.proportion import Proportion
 
 __all__ = ["Trial"]
 
@@ -24,8 +24,9 @@ _TURN_EVERY: Final = 32
 class Trial:
     """The open statement of a pass."""
 
-    def __init__(self, cycle: Cycle) -> None:
-        self._cycle = cycle
+    def __init__(self, session: Session, proportion: Proportion, virtual: set[str]) -> None:
+        """`virtual`: uids of the tasks that were evicted in thought only; a trial adds its own."""
+        self._session, self._proportion, self._virtual = session, proportion, virtual
         #: UIDs of those that the open statement evicted.
         self._evicted: set[str] = set()
         #: Evictions of tasks that the open statement had already evicted.
@@ -35,27 +36,27 @@ class Trial:
         """Return a new statement; nothing counts as evicted by it yet."""
         self._evicted.clear()
         self._repeated.clear()
-        return self._cycle.session.statement()
+        return self._session.statement()
 
     async def evict(self, statement: Statement, tasks: Iterable[Task], *, action: str, by: Job) -> None:
         """Evict tasks within a statement."""
         for at, task in enumerate(tasks, start=1):
             if at % _TURN_EVERY == 0:
-                await self._cycle.session.turn()
+                await self._session.turn()
             if task.uid in self._evicted:
                 self._repeated.append((task, action, by))
-                self._cycle.proportion.book(task, placed=False)
+                self._proportion.book(task, placed=False)
                 continue
             statement.evict(task, action=action, by=by)
             self._evicted.add(task.uid)
-            self._cycle.virtual.add(task.uid)
+            self._virtual.add(task.uid)
 
     async def undo(self, statement: Statement) -> None:
         """Undo a statement; other tasks of the scheduler may run meanwhile."""
         try:
             while (left := statement.checkpoint()) > _TURN_EVERY:
                 statement.rollback(left - _TURN_EVERY)
-                await self._cycle.session.turn()
+                await self._session.turn()
         finally:
             self.discard(statement)
 
@@ -63,7 +64,7 @@ class Trial:
         """Undo a statement at once."""
         statement.discard()
         for task, _, _ in self._repeated:
-            self._cycle.proportion.book(task, placed=True)
+            self._proportion.book(task, placed=True)
         self._repeated.clear()
 
     async def commit(self, statement: Statement) -> None:
@@ -76,12 +77,12 @@ class Trial:
             if uid in self._evicted and position_of(change.task) != change.old
         }
         try:
-            await self._cycle.session.commit_in_turns(statement)
+            await self._session.commit_in_turns(statement)
         finally:
-            self._cycle.virtual.difference_update(self._evicted)
+            self._virtual.difference_update(self._evicted)
         for task, action, by in self._repeated:
-            self._cycle.session.effects.evict(task, action=action, by=by)
+            self._session.effects.evict(task, action=action, by=by)
             evicted[task.job.uid] = task.job
         self._repeated.clear()
         for job in evicted.values():
-            job.last_eviction = self._cycle.session.now
+            job.last_eviction = self._session.now

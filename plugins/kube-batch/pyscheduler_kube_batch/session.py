@@ -60,17 +60,12 @@ class _Victims(VictimRules):
 
     def queue(self, victims: Collection[Task], claim: Claim) -> PriorityQueue[Task]:
         """Return the victims, the task that would be placed last first."""
-        session = self._session
-        spared = spared_of(session, victims)
+        spared = spared_of(self._session, victims)
 
         def less(left: Task, right: Task) -> bool:
-            if (
-                spared
-                and (left.uid in spared) != (right.uid in spared)
-                and not session.orders.compare_tasks(left, right)
-            ):
+            if spared and (left.uid in spared) != (right.uid in spared) and not self._orders.compare_tasks(left, right):
                 return right.uid in spared
-            return not session.orders.task_less(left, right)
+            return not self._orders.task_less(left, right)
 
         return PriorityQueue(less, victims)
 
@@ -108,7 +103,7 @@ class KubeBatchSession(VolcanoSession):
     @cached_property
     def victims(self) -> VictimRules:
         """Return who may be evicted."""
-        return _Victims(self)
+        return _Victims(self, self.orders)
 
     @cached_property
     def scale(self) -> Scale:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pyscheduler_batch.contract import Claim, Job, Refusal, Task
-    from pyscheduler_volcano.session import VolcanoSession
+    from pyscheduler_volcano.tier_session import TierSession
 
 __all__ = ["Gates"]
 
@@ -21,7 +21,7 @@ __all__ = ["Gates"]
 class Gates:
     """Whether a job may be enqueued, allocated, bound, and whether a queue may take more."""
 
-    def __init__(self, session: VolcanoSession) -> None:
+    def __init__(self, session: TierSession) -> None:
         self._session = session
 
     def job_valid(self, job: Job) -> Refusal | None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pyscheduler_batch.contract import Job, Task
-    from pyscheduler_volcano.session import VolcanoSession
+    from pyscheduler_volcano.tier_session import TierSession
 
 __all__ = ["Orders"]
 
@@ -26,7 +26,7 @@ _NAME_PARTS: Final = 3
 class Orders:
     """Who is served first in a session."""
 
-    def __init__(self, session: VolcanoSession) -> None:
+    def __init__(self, session: TierSession) -> None:
         self._session = session
 
     def compare_jobs(self, left: Job, right: Job) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler_batch.contract import Task
-    from pyscheduler_volcano.session import VolcanoSession
+    from pyscheduler_volcano.tier_session import TierSession
 
 __all__ = ["Places"]
 
@@ -25,7 +25,7 @@ __all__ = ["Places"]
 class Places:
     """Which nodes take a task; answers by amounts are kept for each row of a node until it changes."""
 
-    def __init__(self, session: VolcanoSession) -> None:
+    def __init__(self, session: TierSession) -> None:
         self._session = session
 
     def fits_now(self, task: Task) -> NDArray[np.bool_]:

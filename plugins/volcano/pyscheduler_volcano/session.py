@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -10,18 +10,15 @@ import attrs
 import numpy as np
 
 from pyscheduler_batch import contract
-from pyscheduler_batch.contract import Session, TaskState
-from pyscheduler_batch.model.row_cache import RowCache
+from pyscheduler_batch.contract import TaskState
 from pyscheduler_batch.model.statement import Position
-from pyscheduler_volcano.amounts import Scale
-from pyscheduler_volcano.books import Books
 from pyscheduler_volcano.gates import Gates
 from pyscheduler_volcano.job_facts import is_pending
-from pyscheduler_volcano.kept_jobs import KeptJobs
 from pyscheduler_volcano.orders import Orders
 from pyscheduler_volcano.places import Places
 from pyscheduler_volcano.refused_nodes import RefusedNodes
 from pyscheduler_volcano.stuck import StuckJobs
+from pyscheduler_volcano.tier_session import TierSession
 from pyscheduler_volcano.victim_rules import VictimRules
 
 if TYPE_CHECKING:
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
-    from pyscheduler_batch.contract import Job, Policy, Task
+    from pyscheduler_batch.contract import Job, Task
     from pyscheduler_volcano.hyper_nodes import HyperNode
     from pyscheduler_volcano.kept_jobs import Kind
     from pyscheduler_volcano.network_topology import NetworkTopologyAware
@@ -53,10 +50,9 @@ _NO_ROOM: Final = {_NOT_ENOUGH: "no node has room for a pod of the job"}
 
 
 @attrs.define(eq=False, kw_only=True, slots=False)
-class VolcanoSession(Session):
+class VolcanoSession(TierSession):
     """A session with Volcano's rules for tiers."""
 
-    own_modules: ClassVar[tuple[str, ...]] = (*Session.own_modules, "pyscheduler_volcano.")
     steps: ClassVar[Mapping[str, str]] = {_NOT_ENOUGH: "nodes", _OVERUSED: "gates", "NotEnqueued": "gates"}
 
     #: By job uid, the uids of the tasks that fitted no node in this session.
@@ -94,26 +90,7 @@ class VolcanoSession(Session):
     @cached_property
     def victims(self) -> VictimRules:
         """Return who may be evicted."""
-        return VictimRules(self)
-
-    @cached_property
-    def scale(self) -> Scale:
-        """Return the tolerances of the axis."""
-        return Scale(self.axis)
-
-    @cached_property
-    def books(self) -> Books:
-        """Return the sums by job; jobs without a queue do not take part."""
-        deque(self._follow(), maxlen=0)
-        return Books(self._kept)
-
-    def _follow(self) -> Iterable[None]:
-        """Read the jobs that changed since the last pass, one after the other."""
-        return self._kept.follow(self.jobs)
-
-    @cached_property
-    def _kept(self) -> KeptJobs:
-        return self.memory.get(KeptJobs, lambda: KeptJobs(self.scale))
+        return VictimRules(self, self.orders)
 
     def grouped(self, *, by_kind: bool = True) -> tuple[list[Job], list[Kind]]:
         """Return the jobs that an action may work on: single ones, and look-alikes by kind; in the order of jobs.
@@ -127,11 +104,6 @@ class VolcanoSession(Session):
     def moved_jobs(self) -> Iterable[Job]:
         """Return the jobs with a task that the pass moved; some more than once."""
         return (task.job for task, _ in self.ledger.moved.values())
-
-    @cached_property
-    def rows(self) -> RowCache:
-        """Return what is kept per node."""
-        return RowCache(len(self.nodes))
 
     @cached_property
     def stuck(self) -> StuckJobs:
@@ -168,30 +140,6 @@ class VolcanoSession(Session):
         _ = self.books, self.ledger
         await self.stuck.find(self.books.kept.declaring() if self.is_live and self.has_enqueue else ())
         await super().open()
-
-    def switch(self, policy: Policy, name: str, *, default: bool) -> bool:
-        """Return a switch of a policy in the configuration, such as `enableHierarchy`."""
-        for tier in self.tiers:
-            for entry in tier:
-                if entry.policy is policy:
-                    return entry.is_on(name, default=default)
-        return default
-
-    def by_tier(self, role: type[Any], switch: str = "") -> list[list[Any]]:
-        """Return by tier the policies of a role that are switched on; kept for the session."""
-        found = self._roles.get((role, switch))
-        if found is None:
-            found = self._roles[role, switch] = self.policies(role, switch)
-        return found
-
-    @cached_property
-    def _roles(self) -> dict[tuple[type[Any], str], list[list[Any]]]:
-        return {}
-
-    @cached_property
-    def has_own_policies_only(self) -> bool:
-        """Return whether all policies are of the system itself."""
-        return all(self.is_own(entry.policy) for tier in self.tiers for entry in tier)
 
     def why_waiting(self, job: Job) -> Mapping[str, str]:
         """Return why a job waits without a recorded reason: its turn did not come, or no node had room."""

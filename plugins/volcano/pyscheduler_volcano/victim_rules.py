@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler_batch.contract import Claim, Job, Statement, Task
-    from pyscheduler_volcano.session import VolcanoSession
+    from pyscheduler_volcano.orders import Orders
+    from pyscheduler_volcano.tier_session import TierSession
 
 __all__ = ["VictimRules"]
 
@@ -30,8 +31,8 @@ __all__ = ["VictimRules"]
 class VictimRules:
     """Who may be evicted in a session, and in which order."""
 
-    def __init__(self, session: VolcanoSession) -> None:
-        self._session = session
+    def __init__(self, session: TierSession, orders: Orders) -> None:
+        self._session, self._orders = session, orders
         self._protected_from_others: frozenset[str] | None = None
 
     def queue(self, victims: Collection[Task], claim: Claim) -> PriorityQueue[Task]:
@@ -47,16 +48,12 @@ class VictimRules:
             if first is not second:
                 if first.queue_row != second.queue_row:
                     return self._queue_less(first.queue_row, second.queue_row, claim)
-                order = self._session.orders.compare_jobs(first, second)
+                order = self._orders.compare_jobs(first, second)
                 if order:
                     return order > 0
-            if (
-                spared
-                and (left.uid in spared) != (right.uid in spared)
-                and not self._session.orders.compare_tasks(left, right)
-            ):
+            if spared and (left.uid in spared) != (right.uid in spared) and not self._orders.compare_tasks(left, right):
                 return right.uid in spared
-            return not self._session.orders.task_less(left, right)
+            return not self._orders.task_less(left, right)
 
         return PriorityQueue(less, victims)
 
@@ -65,7 +62,7 @@ class VictimRules:
             first, second = policy.victim_queue_key(left, claim), policy.victim_queue_key(right, claim)
             if first != second:
                 return bool(first < second)
-        return not self._session.orders.queue_less(left, right)
+        return not self._orders.queue_less(left, right)
 
     def protected_from(self, job: Job) -> frozenset[str]:
         """Return the uids of the jobs that must not be evicted for a job; jobs without a past have the same answer."""
