@@ -30,15 +30,16 @@ from benchmarks import foreign, results
 from benchmarks.foreign import ForeignCluster
 from benchmarks.measure import memory_of
 from benchmarks.plan import make_plan
+from benchmarks.report import Sheet, titled
 from benchmarks.shapes import SCHEDULER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from benchmarks.plan import Plan
     from pyscheduler.scheduler.ports import Transport
 
-__all__ = ["CASES", "OURS", "Program", "compare", "main", "row_name"]
+__all__ = ["CASES", "OURS", "THEIRS", "BindingCount", "Program", "compare", "main", "pairs", "row_name", "sheet"]
 
 #: The cases by their number of nodes.
 CASES: Final = (
@@ -49,6 +50,15 @@ CASES: Final = (
     ("TopologySpreading", 1000),
 )
 OURS: Final = "pyscheduler"
+#: What the page compares us with.
+THEIRS: Final = "kube-scheduler"
+#: By heading of the page, the figure and its form.
+_CELLS: Final = {
+    "pods/s": ("pods_per_second", "{:,.0f}"),
+    "CPU of 1,000 pods and the first list, s": ("cpu_with_list_per_1000", "{:.2f}"),
+    "start to first binding, s": ("first_bind_seconds", "{:.2f}"),
+    "peak memory, MiB": ("peak_mib", "{:,.0f}"),
+}
 _OUR_COMMAND: Final = f"{shlex.quote(sys.executable)} -m pyscheduler run --config {{config}}"
 _CONFIG: Final = f"""
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -89,10 +99,30 @@ class Program:
 
 def row_name(case: str, nodes: int, program: str) -> str:
     """Return the name of a row."""
-    return f"beside/{case}/{nodes}/{program}"
+    return f"beside/{case}-{nodes}/{program}"
 
 
-class _Count:
+def pairs(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Return by case and nodes our figures and kube-scheduler's, of the cases that have both."""
+    found = {
+        f"{case}, {nodes:,} nodes": (rows.get(row_name(case, nodes, OURS)), rows.get(row_name(case, nodes, THEIRS)))
+        for case, nodes in CASES
+    }
+    return {title: (ours, theirs) for title, (ours, theirs) in found.items() if ours and theirs}
+
+
+def sheet(rows: Mapping[str, Mapping[str, Any]]) -> Sheet:
+    """Return the table of both programs; each cell has our figure, then kube-scheduler's."""
+    headings = ["pyscheduler / kube-scheduler", *_CELLS]
+    lines = [
+        [titled(title, ours), *(" / ".join(form.format(each[key]) for each in both) for key, form in _CELLS.values())]
+        for title, both in pairs(rows).items()
+        for ours in both[:1]
+    ]
+    return Sheet(headings=headings, rows=lines)
+
+
+class BindingCount:
     """When each measured pod was seen bound."""
 
     def __init__(self, transport: Transport, namespace: str, version: str) -> None:
@@ -155,7 +185,7 @@ async def _round(world: ForeignCluster, plan: Plan, program: Program, config: Pa
     transport = await world.transport()
     listed = await transport.request("GET", "/api/v1/namespaces/default/pods", query={"limit": "1"})
     version = msgspec.json.decode(listed.body)["metadata"]["resourceVersion"]
-    count = _Count(transport, f"bench-{plan.measured_namespace}", version)
+    count = BindingCount(transport, f"bench-{plan.measured_namespace}", version)
     begun = time.perf_counter()
     process = program.start(config, log)
     watching = asyncio.create_task(count.until(plan.measured_count))

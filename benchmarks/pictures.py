@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["chart"]
+__all__ = ["bars", "chart"]
 
 _WIDTH: Final = 760
 _HEIGHT: Final = 360
@@ -51,6 +51,30 @@ def chart(title: str, across: str, up: str, series: Mapping[str, Sequence[tuple[
         y = _TOP + 8 + 13 * number
         left = _WIDTH - _RIGHT + 14
         parts.append(f'<path d="M{left} {y - 4}h18" {look}/><text x="{left + 24}" y="{y}">{name}</text>')
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def bars(title: str, names: tuple[str, str], pairs: Mapping[str, tuple[float, float]]) -> str:
+    """Return two bars for each pair, with their values; the names of the two are the legend."""
+    left, step = 250, 46
+    most = max((value for pair in pairs.values() for value in pair), default=1.0)
+    height = _TOP + 24 + step * len(pairs)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" {_TEXT}>',
+        f'<text x="10" y="18" font-size="14" font-weight="bold">{title}</text>',
+    ]
+    for number, name in enumerate(names):
+        x = left + 150 * number
+        parts.append(f'<rect x="{x}" y="{_TOP - 6}" width="11" height="11" fill="{_COLORS[number]}"/>')
+        parts.append(f'<text x="{x + 16}" y="{_TOP + 4}">{name}</text>')
+    for place, (name, pair) in enumerate(pairs.items()):
+        y = _TOP + 22 + step * place
+        parts.append(f'<text x="{left - 10}" y="{y + 21}" text-anchor="end">{name}</text>')
+        for number, value in enumerate(pair):
+            width = value / most * (_WIDTH - left - 60)
+            at = y + 17 * number
+            parts.append(f'<rect x="{left}" y="{at}" width="{width:.1f}" height="15" fill="{_COLORS[number]}"/>')
+            parts.append(f'<text x="{left + width + 6:.1f}" y="{at + 12}">{value:,.0f}</text>')
     return "\n".join([*parts, "</svg>", ""])
 
 

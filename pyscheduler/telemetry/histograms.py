@@ -1,6 +1,7 @@
 """Histograms that are cheap to record, in the data format of OpenTelemetry.
 
-A `record` of an OpenTelemetry instrument takes several microseconds, and a pod causes a dozen. In this module `record`
+A call of `record` of an OpenTelemetry instrument takes several microseconds, and the scheduler makes a dozen of these
+calls for each pod. In this module `record`
 appends to a list. The values in the list are added to the buckets when the list is long, and at each scrape. The result
 is OpenTelemetry's histogram data, which any of its readers can export.
 """

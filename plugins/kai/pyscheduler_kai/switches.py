@@ -1,7 +1,8 @@
 """Policies of the preset `kai` that only switch something on, or have no effect.
 
 Some switch on a rule of other modules, such as a generator of eviction plans or a preference for nodes. Some do
-nothing, because pyscheduler has the rule in any case, or lacks the feature; files of KAI may name them.
+nothing, because pyscheduler always applies the rule, or lacks the feature: they are there because KAI's files name
+them.
 
 Source: KAI-Scheduler, the plugins of the same names.
 """

@@ -9,10 +9,10 @@ backoff. Nominations of pods of lower priority to the node are cleared first.
 Differs from kube-scheduler:
 
 * After a failed eviction, pyscheduler retries the preemptor after its backoff; kube-scheduler activates it at once.
-* pyscheduler deletes a victim only if it has the uid of the chosen pod, and has not given up its node in memory since;
-  kube-scheduler deletes any pod with the victim's name.
-* If no event about the victims is still to come after the evictions, pyscheduler activates the preemptor, which may
-  have missed the last event; in kube-scheduler, the preemptor waits until a pod is deleted.
+* kube-scheduler deletes any pod with the victim's name. pyscheduler deletes only the pod with the victim's uid, and
+  only if its binding did not fail in the meantime.
+* The last event about the victims may come before the evictions are finished, and none after. Then pyscheduler
+  activates the preemptor; in kube-scheduler, the preemptor waits for the deletion of another pod.
 
 Source: kube-scheduler 1.36, `framework/preemption/executor.go`.
 """

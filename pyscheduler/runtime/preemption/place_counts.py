@@ -1,8 +1,8 @@
-"""The number of equal pods that the nodes can take by their amounts, as victims are put back one by one.
+"""The number of equal pods that fit into the free resources of the nodes, while victims are put back one by one.
 
-If members are alike, and their filters depend on the node and its amounts only, a group fits if there are as many
-places as it needs members. Then the search for victims counts places, and runs the cycle of the group only to confirm
-the outcome.
+Often all members of a group are alike, and their filters depend only on the node object and its free resources. Then
+the group fits if the nodes have as many places as the group needs members. So the search for victims counts places, and
+runs the cycle of the group only to confirm the outcome.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rules of Deployment, ReplicaSet, StatefulSet and DaemonSet: the objects that kube-controller-manager makes of them.
 
-Differs from kube-controller-manager: a changed template makes a new ReplicaSet at once, without surge; the pods of a
+Differs from kube-controller-manager: a changed template replaces all pods of a Deployment in one step; the pods of a
 StatefulSet or a DaemonSet stay as they are.
 """
 
