@@ -206,7 +206,12 @@ class ForeignCluster:
 
     async def _remove_pods(self) -> None:
         for name in self._plan.namespaces:
-            await self._ask("DELETE", f"/api/v1/namespaces/bench-{name}/pods", body=_AT_ONCE_GONE)
+            pods = f"/api/v1/namespaces/bench-{name}/pods"
+            while msgspec.json.decode((await self._ask("GET", pods, query={"limit": "1"})).body)["items"]:
+                # Not all of them: an API server ends a request after a minute.
+                answer = await self._ask("DELETE", pods, query={"limit": "500"}, body=_AT_ONCE_GONE)
+                if answer.status >= 400:
+                    raise click.ClickException(f"{pods} cannot be emptied: {_message(answer)}")
             if self._plan.gangs is not None:
                 path = f"/apis/{self._plan.gangs.api_version}/namespaces/bench-{name}/podgroups"
                 await self._ask("DELETE", path)

@@ -10,8 +10,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks import model, report
-from benchmarks.pictures import chart
+from benchmarks import beside, model, report
+from benchmarks.pictures import bars, chart
 from benchmarks.readme import speed, table
 from benchmarks.report import Sheet
 from benchmarks.rows import program_rows
@@ -46,6 +46,10 @@ def _machine(document: Mapping[str, Any], _: str) -> str:
 
 def _first(document: Mapping[str, Any], _: str) -> str:
     return table(document)
+
+
+def _beside(document: Mapping[str, Any], _: str) -> str:
+    return beside.sheet(document["rows"]).markdown()
 
 
 def _commands(document: Mapping[str, Any], _: str) -> str:
@@ -83,6 +87,7 @@ def _besides(document: Mapping[str, Any], _: str) -> str:
 _MAKERS: Final[Mapping[str, Callable[[Mapping[str, Any], str], str]]] = {
     "machine": _machine,
     "commands": _commands,
+    "beside": _beside,
     "first": _first,
     "cases": _cases,
     "phases": _phases,
@@ -102,7 +107,12 @@ def pictures(document: Mapping[str, Any]) -> Mapping[str, str]:
         if (mode, specs) == ("cycle", "equal") and size.isdigit() and size != "1":
             rates.setdefault(case.removeprefix("Scheduling"), []).append((float(size), figures["pods_per_second"]))
     rates = {name: points for name, points in rates.items() if len(points) > 1}
+    both = {
+        title: (ours["pods_per_second"], theirs["pods_per_second"])
+        for title, (ours, theirs) in beside.pairs(rows).items()
+    }
     return {
+        "performance-beside.svg": bars("Pods per second on a real API server", (beside.OURS, beside.THEIRS), both),
         "performance-rate.svg": chart("Pods per second, cycle, equal pods", "nodes", "pods/s", rates),
         "performance-rate-pods.svg": chart(
             "Pods per second over pods, plain pods", "pods", "pods/s", _by_pods(rows, {"pods_per_second": ""})
