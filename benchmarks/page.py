@@ -53,7 +53,12 @@ def _beside(document: Mapping[str, Any], _: str) -> str:
 
 
 def _commands(document: Mapping[str, Any], _: str) -> str:
-    commands = dict.fromkeys(row["command"] for row in document["rows"].values())
+    # The page names the command of the rows beside kube-scheduler with these rows.
+    beside_ours = {
+        beside.row_name(case, nodes, one) for case, nodes in beside.CASES for one in (beside.OURS, beside.THEIRS)
+    }
+    rows = (row for name, row in document["rows"].items() if name not in beside_ours)
+    commands = dict.fromkeys(row["command"] for row in rows)
     return "\n".join(["```sh", *commands, "```"])
 
 

@@ -260,7 +260,7 @@ def _said(owner: str, target: str) -> tuple[str, str]:
     imported = import_module(module)
     text, about = inspect.getdoc(getattr(imported, name)) or "", inspect.getdoc(imported) or ""
     first = " ".join(text.partition("\n\n")[0].split()).rstrip(".")
-    found = re.search(r"Source: (.+?)\.(?:\s|$)", about, re.DOTALL)
+    found = re.search(r"Source:\s+(.+?)\.(?:\s|$)", about, re.DOTALL)
     return first, _source(" ".join(found[1].split()) if found else "", owner)
 
 

@@ -272,15 +272,15 @@ async def test_a_restarted_scheduler_follows_live_requests(
     # The urgent pod comes first in the queue, and would take the room of the others.
     binding.pod("urgent", cpu="4", priority=1000, spec={"preemptionPolicy": "Never"})
     second = await binding.start(SCHEDULER)
-    results: list[str] = []
-    monkeypatch.setattr(second.scheduler.recorder, "attempt", lambda *, result, **_: results.append(result))
+    counted: list[tuple[str, ...]] = []
+    monkeypatch.setattr(second.scheduler.recorder, "count", lambda *labels: counted.append(labels))
     await binding.pass_time(2)
     assert second.scheduler.cache.assumed_count == 3
     await binding.start(config=BINDER)
     await binding.pass_time(2)
     assert {name: binding.node_of(name) for name in before} == dict.fromkeys(before, "n0")
     assert {each.name: each.uid for each in binding.requests()} == before
-    assert results.count("scheduled") == 3
+    assert [labels[:2] for labels in counted].count(("scheduler_schedule_attempts_total", "scheduled")) == 3
 
 
 async def test_a_restarted_scheduler_replaces_requests_that_cannot_succeed(pyscheduler_cluster: FakeCluster) -> None:
