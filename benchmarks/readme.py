@@ -20,8 +20,8 @@ _ROWS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "reaction": ("an idle scheduler gets one pod, 1,000 nodes", ("reaction_p99_ms",)),
 }
 _TEXT: Final = """\
-Measured with Python {python} on {cpus} CPUs ({machine}), which the API server uses, too. In all rows but the first
-it is this project's own, in another process. [Performance](docs/performance.md) has all rows.
+Measured with Python {python} on {cpus} CPUs ({machine}), which the API server uses, too. The API server is a real
+kube-apiserver in the first row, and kube-testserver in the others. [Performance](docs/performance.md) has all rows.
 
 {table}
 """

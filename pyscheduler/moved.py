@@ -1,7 +1,7 @@
-"""Old names of what has moved: importing a module or a name by its old name warns, and gives it under the new one.
+"""Keeps old import names working for one version: the import of a moved module, class or function warns and succeeds.
 
-They stay for one version. The finder of modules is asked before all others: along the path of a package that has
-moved, they would find its modules a second time, under the old names.
+The import finder of this module comes first in `sys.meta_path`. Otherwise Python's own finders would search the
+`__path__` of a moved package, and import its modules a second time under their old names.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Write pods' `PodScheduled` condition and nominated node, in the background.
 
 While a write for a pod is under way, later ones are merged and the last one wins. A write that would change nothing is
-not sent. A value that was sent counts as the pod's status before the watch shows it; otherwise a nomination that is
-cleared at once would stay. A binding drops the pod's pending writes and waits for the one under way. If a pod waits at
-Permit or in PreBind for half a second, its node is written as its nomination. Most gangs are complete by then; without
-the delay, every third write for them was a nomination that the binding cleared at once.
+not sent: it is compared with the value that was sent last, even if the watch does not show that value yet. Otherwise,
+if a nomination is set and cleared at once, the second write would seem to change nothing, and the nomination would
+stay. A binding drops the pod's pending writes and waits for the one under way. If a pod waits at Permit or in PreBind
+for half a second, its node is written as its nomination. Most gangs are complete by then; without the delay, every
+third write for them was a nomination that the binding cleared at once.
 
 Differs from kube-scheduler, which by default waits for each write in the scheduling cycle. With its gate
 SchedulerAsyncAPICalls on, it writes in the background, too, but writes the nomination without a delay.

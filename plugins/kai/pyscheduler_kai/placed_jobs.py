@@ -1,8 +1,8 @@
 """A value that is equal in two scheduling rounds if the same preemptible jobs hold the same nodes in both.
 
 A search for victims that failed is not repeated while this value, and other inputs, are equal (`search_memory`). The
-value also changes with all other properties of these jobs on which decisions depend. Only the changes since a numbered
-starting point are kept.
+value also changes with all other properties of these jobs on which decisions depend. The value does not list
+all jobs: it is the number of a starting point, and the jobs that changed since then.
 """
 
 from __future__ import annotations

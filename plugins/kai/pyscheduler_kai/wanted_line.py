@@ -1,10 +1,11 @@
 """The order of a few wanted jobs among many waiting jobs, without taking the other jobs one by one.
 
 `JobQueue` takes the jobs before a wanted job and drops them. Each of these jobs matters only by its request, which
-decides the sort key of its queue while the job is next. So a queue reaches its wanted job as soon as two keys have been
-the smallest keys of all queues: the largest key of the jobs before the wanted job, and then the key with the wanted job
-itself. This holds only if no two queues have equal keys (`is_tied`), no queue has a parent, and keys are in a total
-order: otherwise the heaps of `JobQueue` decide.
+decides the sort key of its queue while the job is next. The next job always comes from the queue with the smallest key.
+To pass the jobs before its wanted job, a queue waits until the largest of their keys is the smallest of all queues: the
+smaller keys among them follow without a wait. Then it waits until its key with the wanted job is the smallest. So two
+keys of each queue determine the order. This holds only if no two queues have equal keys (`is_tied`), no queue has a
+parent, and keys are in a total order: otherwise the heaps of `JobQueue` decide.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ these plugins, or the first rejection, timeout, deletion, preemption or stop of 
 awaits that verdict. The verdict is kept until the binding cycle ends, so that Unreserve can read it. A waiting pod
 costs a small object, a dictionary and its timers, but no task.
 
-A verdict only wakes the binding cycle, which runs Unreserve in a later turn of the event loop. So plugins may allow and
-reject from anywhere, also in Permit and Unreserve, and no plugin is called during that call. If many pods get a verdict
-at once, 50 continue per turn (see `release`). A verdict is final at once: an allowed pod continues to binding, whatever
-happens before its turn.
+A verdict only wakes the binding cycle, which runs Unreserve in a later turn of the event loop. So a plugin may allow or
+reject a waiting pod at any point, even in its own Permit or Unreserve: no plugin is called while it does so. If many
+pods get a verdict at once, 50 continue per turn (see `release`). A verdict is final at once: an allowed pod continues
+to binding, whatever happens before its turn.
 
 Differs from kube-scheduler: a verdict in the name of an unknown plugin is an error; kube-scheduler accepts it.
 Source: kube-scheduler 1.36, `waiting_pods_map.go`.
