@@ -60,7 +60,7 @@ async def _allocate(cycle: Cycle, gang: Gang) -> bool:
     if cycle.session.is_live and not gang.to_place():
         return False  # the sub-groups of the tasks that wait have too few pods
     had_tasks = job.count(ALLOCATED) > 0
-    statement = cycle.trial.statement()
+    statement = cycle.open_statement.begin()
     try:
         is_placed = await cycle.placement.place_gang(statement, cycle.placement.all_rows, gang, promise=False)
     except BaseException:
@@ -74,7 +74,7 @@ async def _allocate(cycle: Cycle, gang: Gang) -> bool:
         for task in gang.tasks:
             if task.state == TaskState.ALLOCATED:
                 statement.to_pipelined(task)
-    await cycle.trial.commit(statement)
+    await cycle.open_statement.commit(statement)
     if not waits and not had_tasks:
         job.last_start = cycle.session.now
     return True

@@ -12,13 +12,13 @@ from pyscheduler_kai.kept_jobs import KeptJobs, is_candidate
 from pyscheduler_kai.lines import Lines
 from pyscheduler_kai.look_alikes import signature
 from pyscheduler_kai.min_runtime import MinRuntime
+from pyscheduler_kai.open_statement import OpenStatement
 from pyscheduler_kai.orders import Keys
 from pyscheduler_kai.placement import POD_SCHEDULING_ERRORS, Placement
 from pyscheduler_kai.proportion import Proportion
 from pyscheduler_kai.rehearsal import Rehearsal
 from pyscheduler_kai.search_memory import Reads, may_remember
 from pyscheduler_kai.switches import ScenarioGenerator
-from pyscheduler_kai.trial import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ class Cycle:
         self.victim_filters: list[VictimFilter] = [each for tier in session.policies(VictimFilter) for each in tier]
         self.scenario_rules: list[ScenarioRule] = [each for tier in session.policies(ScenarioRule) for each in tier]
         self.parents: list[int] = session.queues.parent.tolist()
-        self.job_key = Keys(policies).of_gang
+        self.job_key = _keys(session).of_gang
         kept = self.kept = _kept_jobs(session)
         deque(kept.follow(session, self.proportion), maxlen=0)
         #: UIDs of the tasks that were evicted in thought only.
@@ -56,7 +56,7 @@ class Cycle:
         #: By job uid; made when it is first asked for.
         self.gangs = kept.gangs
         self.proportion.touched.clear()
-        self.lines, self.trial = Lines(self), Trial(session, self.proportion, self.virtual)
+        self.lines, self.open_statement = Lines(self), OpenStatement(session, self.proportion, self.virtual)
         #: Whether failed searches are remembered.
         self.may_remember = may_remember(self)
         #: Which waiting jobs the simulations of a search have read.
@@ -185,11 +185,20 @@ def _proportion(session: Session) -> Proportion:
     return found
 
 
+def _keys(session: Session) -> Keys:
+    """Return the orders of the session's policies; made at the first call."""
+    found = session.extras.get(Keys)
+    if found is None:
+        found = session.extras[Keys] = Keys(_policies(session))
+    assert isinstance(found, Keys)
+    return found
+
+
 def _kept_jobs(session: Session) -> KeptJobs:
     """Return what is kept of the jobs; something new if orders of further policies may change by themselves."""
     found = session.extras.get(KeptJobs)
     if found is None:
-        keys = Keys(_policies(session))
+        keys = _keys(session)
         memory = session.memory if keys.is_stable else Memory()
         parents: list[int] = session.queues.parent.tolist()
         found = memory.get(KeptJobs, lambda: KeptJobs(keys, _proportion(session).quantities_of, parents))

@@ -124,7 +124,7 @@ class _Evicting(Action, ABC):
             if attempt is not None and solver.is_exhausted:
                 await attempt.note_failure()
             return False
-        await cycle.trial.commit(statement)
+        await cycle.open_statement.commit(statement)
         return True
 
     @abstractmethod

@@ -192,7 +192,7 @@ class _Search:
         if size == len(self._tasks) and solution.is_exact:
             self._last = solution
         else:
-            await self._cycle.trial.undo(solution.statement)
+            await self._cycle.open_statement.undo(solution.statement)
         # A unit may name a task twice in a scenario, but not once it is recorded.
         self._recorded = [Unit(unit.gang, list(dict.fromkeys(unit.tasks))) for unit in solution.units]
         self._recorded_tasks = solution.tasks
@@ -258,10 +258,10 @@ class _Search:
             return None
         left = np.array([task.node for task in tasks if task.node != NO_NODE], dtype=np.int64)
         rows = cycle.placement.by_name(np.concatenate([rows, left]))
-        statement = cycle.trial.statement()
+        statement = cycle.open_statement.begin()
         cycle.placement.forget_failures()
         try:
-            await cycle.trial.evict(statement, tasks, action=self._solver.action, by=gang.job)
+            await cycle.open_statement.evict(statement, tasks, action=self._solver.action, by=gang.job)
             is_promising = (
                 not rehearses
                 or foreseen is not None
@@ -271,11 +271,11 @@ class _Search:
             if not is_placed:
                 self._note_failure(gang, tasks)
             if not is_placed or not self._solver.is_valid(gang, scenario):
-                await cycle.trial.undo(statement)
+                await cycle.open_statement.undo(statement)
                 return None
         except BaseException:
             # The pass ends here: what was only tried is no result.
-            cycle.trial.discard(statement)
+            cycle.open_statement.discard(statement)
             raise
         lost = [task for task in tasks if task.state in _LOST]
         unit_of: dict[str, Unit] = {}

@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from pyscheduler_batch.contract import Job, Session, Statement, Task
     from pyscheduler_kai.proportion import Proportion
 
-__all__ = ["Trial"]
+__all__ = ["OpenStatement"]
 
 #: Other tasks of the scheduler may run after so many changes of a statement.
 _TURN_EVERY: Final = 32
 
 
-class Trial:
-    """The open statement of a pass."""
+class OpenStatement:
+    """What the statement evicted that a scheduling round has begun last."""
 
     def __init__(self, session: Session, proportion: Proportion, virtual: set[str]) -> None:
-        """`virtual`: uids of the tasks that were evicted in thought only; a trial adds its own."""
+        """`virtual`: uids of the tasks that were evicted in thought only; a statement adds its own."""
         self._session, self._proportion, self._virtual = session, proportion, virtual
         #: UIDs of those that the open statement evicted.
         self._evicted: set[str] = set()
         #: Evictions of tasks that the open statement had already evicted.
         self._repeated: list[tuple[Task, str, Job]] = []
 
-    def statement(self) -> Statement:
-        """Return a new statement; nothing counts as evicted by it yet."""
+    def begin(self) -> Statement:
+        """Return a new statement, which has evicted nothing yet."""
         self._evicted.clear()
         self._repeated.clear()
         return self._session.statement()
