@@ -43,7 +43,19 @@ if TYPE_CHECKING:
     from benchmarks.plan import Plan
     from pyscheduler.scheduler.ports import Transport
 
-__all__ = ["CASES", "OURS", "THEIRS", "BindingCount", "Program", "compare", "main", "pairs", "row_name", "sheet"]
+__all__ = [
+    "CASES",
+    "OURS",
+    "PREFIX",
+    "THEIRS",
+    "BindingCount",
+    "Program",
+    "compare",
+    "main",
+    "pairs",
+    "row_name",
+    "sheet",
+]
 
 #: The cases by their number of nodes.
 CASES: Final = (
@@ -54,6 +66,8 @@ CASES: Final = (
     ("TopologySpreading", 1000),
 )
 OURS: Final = "pyscheduler"
+#: How the names of the rows begin.
+PREFIX: Final = "beside/"
 #: What the page compares us with.
 THEIRS: Final = "kube-scheduler"
 #: By heading of the page, the figure and its form.
@@ -101,7 +115,7 @@ class Program:
 
 def row_name(case: str, nodes: int, program: str) -> str:
     """Return the name of a row."""
-    return f"beside/{case}-{nodes}/{program}"
+    return f"{PREFIX}{case}-{nodes}/{program}"
 
 
 def pairs(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]]:
@@ -117,9 +131,11 @@ def sheet(rows: Mapping[str, Mapping[str, Any]]) -> Sheet:
     """Return the table of both programs; each cell has our figure, then kube-scheduler's."""
     headings = ["pyscheduler / kube-scheduler", *_CELLS]
     lines = [
-        [titled(title, ours), *(" / ".join(form.format(each[key]) for each in both) for key, form in _CELLS.values())]
-        for title, both in pairs(rows).items()
-        for ours in both[:1]
+        [
+            titled(title, ours),
+            *(f"{form.format(ours[key])} / {form.format(theirs[key])}" for key, form in _CELLS.values()),
+        ]
+        for title, (ours, theirs) in pairs(rows).items()
     ]
     return Sheet(headings=headings, rows=lines)
 

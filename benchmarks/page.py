@@ -54,11 +54,8 @@ def _beside(document: Mapping[str, Any], _: str) -> str:
 
 def _commands(document: Mapping[str, Any], _: str) -> str:
     # The page names the command of the rows beside kube-scheduler with these rows.
-    beside_ours = {
-        beside.row_name(case, nodes, one) for case, nodes in beside.CASES for one in (beside.OURS, beside.THEIRS)
-    }
-    rows = (row for name, row in document["rows"].items() if name not in beside_ours)
-    commands = dict.fromkeys(row["command"] for row in rows)
+    rows = document["rows"].items()
+    commands = dict.fromkeys(row["command"] for name, row in rows if not name.startswith(beside.PREFIX))
     return "\n".join(["```sh", *commands, "```"])
 
 
