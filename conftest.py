@@ -1,4 +1,4 @@
-"""What holds for the tests of all distributions: how hard hypothesis searches, and that logging is as before."""
+"""Settings of the tests of all distributions: the profiles of hypothesis, and logging as it was before each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every test: which tests are slow, and that no process is left behind."""
+"""Settings of all tests in this folder: marks slow tests, and checks that no process is left behind."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_public_names_and_signatures_are_those_recorded(folder: Path) -> None:
 
 
 def test_a_name_from_another_distribution_is_recorded_there() -> None:
-    """What plugins import of `kube_objects` or `kube_testserver` cannot change its signature unnoticed."""
+    """A changed signature in `kube_objects` or `kube_testserver` is noticed, because plugins import from them."""
     offered = {
         distributions.package_of(folder): [value for name in modules for value in public_api.names_of(name).values()]
         for folder, modules in public_api.MODULES.items()

@@ -56,7 +56,7 @@ class _Orders(Orders):
 
 
 class _Victims(VictimRules):
-    """Who may be evicted, and in which order."""
+    """The tasks that a session may evict, in the order of tasks alone."""
 
     def queue(self, victims: Collection[Task], claim: Claim) -> PriorityQueue[Task]:
         """Return the victims, the task that would be placed last first."""
@@ -97,12 +97,12 @@ class KubeBatchSession(VolcanoSession):
 
     @cached_property
     def orders(self) -> Orders:
-        """Return who is served first."""
+        """Return the orders of jobs, queues and tasks."""
         return _Orders(self)
 
     @cached_property
     def victims(self) -> VictimRules:
-        """Return who may be evicted."""
+        """Return the rules for victims."""
         return _Victims(self, self.orders)
 
     @cached_property

@@ -19,7 +19,7 @@ __all__ = ["Gates"]
 
 
 class Gates:
-    """Whether a job may be enqueued, allocated, bound, and whether a queue may take more."""
+    """The answers of the policies about jobs (to be enqueued, allocated, bound) and about queues (to take more)."""
 
     def __init__(self, session: TierSession) -> None:
         self._session = session

@@ -24,7 +24,7 @@ _NAME_PARTS: Final = 3
 
 
 class Orders:
-    """Who is served first in a session."""
+    """The order in which a session serves jobs, queues and tasks."""
 
     def __init__(self, session: TierSession) -> None:
         self._session = session

@@ -23,7 +23,7 @@ __all__ = ["Places"]
 
 
 class Places:
-    """Which nodes take a task; answers by amounts are kept for each row of a node until it changes."""
+    """The nodes that take a task. Answers that depend only on amounts are kept for each node until it changes."""
 
     def __init__(self, session: TierSession) -> None:
         self._session = session

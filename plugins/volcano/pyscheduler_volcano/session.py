@@ -74,22 +74,22 @@ class VolcanoSession(TierSession):
 
     @cached_property
     def orders(self) -> Orders:
-        """Return who is served first."""
+        """Return the orders of jobs, queues and tasks."""
         return Orders(self)
 
     @cached_property
     def gates(self) -> Gates:
-        """Return the votes on jobs and queues."""
+        """Return the answers of the policies about jobs and queues."""
         return Gates(self)
 
     @cached_property
     def places(self) -> Places:
-        """Return which nodes take a task."""
+        """Return the choice of nodes."""
         return Places(self)
 
     @cached_property
     def victims(self) -> VictimRules:
-        """Return who may be evicted."""
+        """Return the rules for victims."""
         return VictimRules(self, self.orders)
 
     def grouped(self, *, by_kind: bool = True) -> tuple[list[Job], list[Kind]]:

@@ -1,6 +1,6 @@
-"""What every rule of Volcano needs of a session: its policies by tier, and the sums by job and by node.
+"""The base class of sessions with policies in tiers, which also keeps sums by job and results by node.
 
-`Orders`, `Gates`, `Places` and `VictimRules` stand on it; `VolcanoSession` puts them together.
+`Orders`, `Gates`, `Places` and `VictimRules` read such a session; `VolcanoSession` makes one of each.
 """
 
 from __future__ import annotations

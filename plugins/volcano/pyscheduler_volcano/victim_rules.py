@@ -29,7 +29,7 @@ __all__ = ["VictimRules"]
 
 
 class VictimRules:
-    """Who may be evicted in a session, and in which order."""
+    """The tasks that a session may evict, and their order."""
 
     def __init__(self, session: TierSession, orders: Orders) -> None:
         self._session, self._orders = session, orders

@@ -34,9 +34,11 @@ _PLENTY: Final = 1e15
 
 @attrs.define(eq=False)
 class _Row:
-    """What was read of a node: the uids of the profile's pods in their order, and the pods that are leaving."""
+    """A node as it was last read."""
 
+    #: The uids of the profile's pods, in their order.
     own: dict[str, None] = attrs.Factory(dict)
+    #: The pods that are being deleted or evicted, of whatever profile.
     leaving: list[PodInfo] = attrs.Factory(list)
     node: Node | None = None
 
