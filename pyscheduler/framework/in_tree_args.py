@@ -123,7 +123,7 @@ class NodeResourcesBalancedAllocationArgs:
 
 @attrs.frozen(kw_only=True)
 class NodeResourcesFitArgs:
-    """Which extended resources are not filtered by (by name, or by the part before the slash), and how to score."""
+    """The extended resources that are not filtered (by name, or by the part before the slash), and the scoring."""
 
     ignored_resources: tuple[str, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
     ignored_resource_groups: tuple[str, ...] = attrs.field(default=(), metadata=wire(omit_empty=True))
