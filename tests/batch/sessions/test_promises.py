@@ -71,6 +71,40 @@ async def test_a_job_that_comes_later_does_not_take_promised_room(cluster: FakeC
     assert cluster.pod("high-0").is_terminating, "a promise that is kept protects nobody"
 
 
+async def test_a_job_whose_binding_fails_keeps_the_room_of_its_victim(cluster: FakeCluster) -> None:
+    """The binding is tried again after a backoff; meanwhile the job that comes first in order does not get the room."""
+    cluster.add_node("n1", allocatable={"cpu": "1"})
+    await begin(cluster)
+    add(cluster, "low", members=1)
+    await cluster.clock.advance(1)
+    await evicted_for(cluster)
+    fault = cluster.server.faults.add(Fault(method="POST", path="/pods/high-0/binding$", status=409, times=2))
+    cluster.delete_pod("low-0")
+    await cluster.clock.advance(0.5)
+    assert fault.hits == 1
+    assert nodes_of(cluster, ["high-0", "higher-0"]) == ["", ""]
+    add(cluster, "highest", members=1, priority=30)  # so that a pass begins during the backoff
+    await cluster.clock.advance(0.5)
+    assert nodes_of(cluster, ["higher-0", "highest-0"]) == ["", ""]
+    assert cluster.pod("high-0").status.nominated_node_name == "n1"
+    await cluster.clock.advance(10)
+    assert fault.hits == 2
+    assert nodes_of(cluster, ["high-0", "higher-0", "highest-0"]) == ["n1", "", ""]
+
+
+async def test_a_job_whose_binding_fails_for_ever_lets_the_promise_lapse(cluster: FakeCluster) -> None:
+    """The room is then another job's."""
+    cluster.add_node("n1", allocatable={"cpu": "1"})
+    await begin(cluster)
+    add(cluster, "low", members=1)
+    await cluster.clock.advance(1)
+    await evicted_for(cluster)
+    cluster.server.faults.add(Fault(method="POST", path="/pods/high-0/binding$", status=409))
+    cluster.delete_pod("low-0")
+    await cluster.clock.advance(2 * LEASE_SECONDS)
+    assert nodes_of(cluster, ["high-0", "higher-0"]) == ["", "n1"]
+
+
 @pytest.mark.parametrize("first", [0, 1])
 async def test_members_of_a_gang_do_not_take_the_room_of_each_other(cluster: FakeCluster, first: int) -> None:
     """Their victims end one by one, in any order; the promises last until all members can start."""

@@ -22,6 +22,8 @@ partly bound, and jobs would evict each other without end. So these states are k
                                                  have no promise                    enough for the minimum
     held      lost tasks cause its eviction      is not placed                      its backoff ends
 
+If a binding of a promised job fails, the job waits for a backoff, and its nodes stay promised to it meanwhile.
+
 A task is *lost* if its binding failed, or waits until its queue is below its limit. It stays lost until it is bound: a
 pass may place it in simulation again and again. If its binding failed too often, it gets no promise of the node.
 

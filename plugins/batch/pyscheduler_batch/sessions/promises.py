@@ -18,6 +18,7 @@ from pyscheduler_batch.contract import Action, Predicate, PromiseGate
 from pyscheduler_batch.model.answers import mask_of
 from pyscheduler_batch.model.decisions import DecisionKind
 from pyscheduler_batch.model.tasks import ACTIVE, ALLOCATED, TaskState
+from pyscheduler_batch.queue_problems import BINDING_BACKOFF
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -151,14 +152,16 @@ async def _hold(
 
     `evictions`: those for the job that a crash interrupted.
     """
-    if job.queue_row < 0:
+    # A lost binding is tried again after a backoff. Meanwhile nobody else takes the room of the victims.
+    is_in_backoff = job.queue_error.startswith(BINDING_BACKOFF)
+    if job.queue_row < 0 and not is_in_backoff:
         return 0
     ran = job.count(ALLOCATED) > 0
     statement = session.statement()
     for each in evictions:
         await session.turn_amid(statement)
         statement.evict(each.task, action=each.action, by=each.by)
-    if _is_refused(session, job, [task for task, _ in places]):
+    if not is_in_backoff and _is_refused(session, job, [task for task, _ in places]):
         statement.discard()
         return 0
     if not await _place(session, statement, places, owed, needs_all=bool(evictions) or not keeps_parts):
@@ -166,7 +169,8 @@ async def _hold(
         return 0
     # A part of a gang keeps the room of its victims, but nothing of it starts.
     waits = job.count(ACTIVE) < job.min_member or any(task.state is TaskState.PIPELINED for task, _ in places)
-    if waits and (job.sub_groups or job.min_task_member or job.count(ALLOCATED) < job.min_member):
+    is_part = bool(job.sub_groups or job.min_task_member) or job.count(ALLOCATED) < job.min_member
+    if is_in_backoff or (waits and is_part):
         for task, _ in places:
             if task.state is TaskState.ALLOCATED:
                 statement.to_pipelined(task)
