@@ -24,6 +24,7 @@ from kube_testserver.rules.admission import Admission
 from kube_testserver.rules.admission_requests import AdmissionRequest
 from kube_testserver.rules.custom_resources import apply_schema, check_schema
 from kube_testserver.rules.defaults import apply_defaults, prepare_creation, prepare_update
+from kube_testserver.rules.quotas.enforcement import Quotas
 from kube_testserver.schema.managed_fields import Manager, track_update
 from kube_testserver.schema.unknown_fields import FieldCheck
 from kube_testserver.store import encode
@@ -74,6 +75,7 @@ class Registry:
         for resource in table:  # all from the beginning, so that every log reaches back to it
             self.collection(resource)
         self._admission = Admission(store)
+        self._quotas = Quotas(store, table)
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -175,6 +177,7 @@ class Registry:
         if self.webhooks is not None:
             asked = AdmissionRequest("CREATE", resource, namespace, metadata["name"], None, dry_run=dry_run)
             self.webhooks.validate(_with_object(asked, new))
+        self._quotas.check(resource, metadata.get("namespace", ""), None, new)
         key = resource.key(namespace, metadata["name"])
         if collection.get(key) is not None:
             raise errors.already_exists(resource.storage_group, resource.plural, metadata["name"], generated=generated)
@@ -265,6 +268,7 @@ class Registry:
             metadata["generation"] = metadata.get("generation", 0) + 1
         if self.webhooks is not None and asked is not None:
             self.webhooks.validate(_with_object(asked, new, version=old.version))
+        self._quotas.check(resource, old.namespace, before, new, subresource)
         if self.guard is not None:
             self.guard(resource, before, new)
         self._note_manager(resource, before, new, subresource, fields)
@@ -432,6 +436,7 @@ class Registry:
         obj["metadata"] = tidy_metadata(obj["metadata"])
 
     def _react(self, resource: Resource, record: Record, *, deleted: bool) -> None:
+        self._quotas.follow(resource, record)
         reaction = self.reactions.get(resource.collection)
         if reaction is None:
             return

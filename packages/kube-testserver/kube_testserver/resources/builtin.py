@@ -22,6 +22,7 @@ __all__ = [
     "NODES",
     "PODS",
     "PRIORITY_CLASSES",
+    "RESOURCE_QUOTAS",
     "SERVICE_ACCOUNTS",
 ]
 
@@ -141,6 +142,13 @@ SERVICE_ACCOUNTS: Final = _core(
     subresources=(Subresource("token", "TokenRequest", ("create",), "authentication.k8s.io", "v1"),),
     returns_deleted=True,
 )
+RESOURCE_QUOTAS: Final = _core(
+    "resourcequotas",
+    "ResourceQuota",
+    short_names=("quota",),
+    subresources=(_status("ResourceQuota"),),
+    returns_deleted=True,
+)
 PRIORITY_CLASSES: Final = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, short_names=("pc",)
 )
@@ -189,13 +197,7 @@ BUILTIN_RESOURCES: Final = (
     ),
     PODS,
     _workload("", "replicationcontrollers", "ReplicationController", "rc"),
-    _core(
-        "resourcequotas",
-        "ResourceQuota",
-        short_names=("quota",),
-        subresources=(_status("ResourceQuota"),),
-        returns_deleted=True,
-    ),
+    RESOURCE_QUOTAS,
     _core("secrets", "Secret", to_stored=merge_string_data),
     SERVICE_ACCOUNTS,
     _core(

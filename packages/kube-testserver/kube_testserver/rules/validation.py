@@ -137,7 +137,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _quantities(resource: Resource, obj: Object) -> Iterator[str | int | float]:
-    """Yield every quantity of a well-formed pod, node or device object."""
+    """Yield every quantity of a well-formed pod, node, quota, volume claim or device object."""
     if resource.collection == "nodes":
         status = obj.get("status") or {}
         for name in ("capacity", "allocatable"):
@@ -150,6 +150,10 @@ def _quantities(resource: Resource, obj: Object) -> Iterator[str | int | float]:
             if resources:
                 yield from (resources.get("requests") or {}).values()
                 yield from (resources.get("limits") or {}).values()
+    elif resource.collection == "resourcequotas":
+        yield from ((obj.get("spec") or {}).get("hard") or {}).values()
+    elif resource.collection == "persistentvolumeclaims":
+        yield from (((obj.get("spec") or {}).get("resources") or {}).get("requests") or {}).values()
     elif resource.group == DEVICE_GROUP and not resource.custom:
         yield from quantities_of(resource.kind, obj)
 
