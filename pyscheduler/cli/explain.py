@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from kube_objects.clock import Clock
     from pyscheduler.api import KubeObject, Pod
+    from pyscheduler.cli.explanation import Explanation
     from pyscheduler.cluster.object_sources import Read
     from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
     from pyscheduler.config.types import Configuration
@@ -33,6 +34,8 @@ __all__ = ["ExplainOptions", "command"]
 #: The words of `explain job NAME`, and the first of them.
 _SUBJECT_WORDS: Final = 2
 _JOB: Final = "job"
+#: The exit code if a pod's condition says something else than the evaluation.
+_CONTRADICTION: Final = 3
 
 
 @attrs.frozen(kw_only=True)
@@ -136,7 +139,17 @@ def command(**options: Any) -> None:
             "--objects cannot be combined with --kubeconfig or --master; choose one source of the cluster"
         )
     found, notes = asyncio.run(_explain(given))
-    _show(found, notes, given.output or "table", given.top)
+    from pyscheduler.cli.explanation import explanation_of
+
+    explained = [explanation_of(each, _source_of(given), each.served) for each in found]
+    _show(found, explained, notes, given.output or "table", given.top)
+    if any(each.contradicts for each in explained):
+        sys.exit(_CONTRADICTION)
+
+
+def _source_of(given: ExplainOptions) -> str:
+    """Return the words for the configuration that was used."""
+    return f"the configuration {given.config_file}" if given.config_file else "the default profile (no --config)"
 
 
 def _explain_subject(given: ExplainOptions) -> int:
@@ -156,7 +169,9 @@ def _explain_subject(given: ExplainOptions) -> int:
     return found
 
 
-def _show(found: Sequence[Evaluation], notes: Sequence[str], output: str, top: int) -> None:
+def _show(
+    found: Sequence[Evaluation], explained: Sequence[Explanation], notes: Sequence[str], output: str, top: int
+) -> None:
     for note in notes:
         first, *traceback = note.split("\n")
         for line in (f"note: {first}", *(f"  {line}" for line in traceback)):
@@ -164,16 +179,16 @@ def _show(found: Sequence[Evaluation], notes: Sequence[str], output: str, top: i
     if output == "table":
         from pyscheduler.cli.explain_view import show
 
-        for number, each in enumerate(found):
+        for number, (each, explanation) in enumerate(zip(found, explained, strict=True)):
             if number:
                 click.echo()
-            show(each, top=top)
+            show(each, explanation, top=top)
         return
     import msgspec
 
     from pyscheduler.cli.explain_json import explain_json
 
-    data = [explain_json(each) for each in found]
+    data = [explain_json(each, explanation) for each, explanation in zip(found, explained, strict=True)]
     if output == "jsonl":
         for one in data:
             echo(msgspec.json.encode(one).decode())
@@ -318,7 +333,10 @@ async def _evaluated(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Evalua
     profile = _profile_for(scheduler, pod, notes)
     sources = (plugin for plugin in profile.plugins.values() if isinstance(plugin, WorkSourcePlugin))
     notes += filter(None, (plugin.note_of_single_pod(profile.name, pod) for plugin in sources))
-    return await evaluate(scheduler, profile, pod, reserve=True)
+    found = await evaluate(scheduler, profile, pod, reserve=True, miss_notes=notes)
+    found.served = [*scheduler.profiles]
+    found.is_stored = scheduler.pods.get(pod.name, pod.namespace) is not None
+    return found
 
 
 def _profile_for(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Profile:

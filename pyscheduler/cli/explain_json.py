@@ -8,9 +8,12 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from pyscheduler.framework.preemption import PreemptionFindings
 
 if TYPE_CHECKING:
+    from pyscheduler.cli.explanation import Explanation
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.preemption import Candidate
     from pyscheduler.framework.status import Status
@@ -119,9 +122,14 @@ def _names(nodes: Nodes) -> list[str]:
     return [nodes.name(row) for row in range(len(nodes))]
 
 
-def explain_json(found: Evaluation) -> Json:
-    """Return an evaluation with pod, profile, number of nodes, and the message of a pending pod."""
+def explain_json(found: Evaluation, explanation: Explanation) -> Json:
+    """Return an evaluation with pod, profile, number of nodes, message of a pending pod, verdict and steps."""
     return {
+        "verdict": explanation.verdict,
+        "reason": explanation.reason,
+        "contradicts": explanation.contradicts,
+        "steps": [attrs.asdict(step) for step in explanation.steps],
+        "next": explanation.next,
         "pod": found.pod.key,
         "profile": found.profile.name,
         "nodes": len(found.all_nodes),

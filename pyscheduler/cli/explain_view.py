@@ -15,6 +15,7 @@ from pyscheduler.cli.terminal import printable
 from pyscheduler.framework.profile import ExtensionPoint
 
 if TYPE_CHECKING:
+    from pyscheduler.cli.explanation import Explanation
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.status import Status
     from pyscheduler.runtime.extension_points.scoring import ScoreOutcome
@@ -28,7 +29,7 @@ _EXAMPLES = 3
 _PLAIN_WIDTH = 160
 
 
-def show(found: Evaluation, *, top: int) -> None:
+def show(found: Evaluation, explanation: Explanation, *, top: int) -> None:
     """Print one pod's evaluation with its `top` best nodes."""
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -37,10 +38,24 @@ def show(found: Evaluation, *, top: int) -> None:
     console.print(_text(f"pod {pod.key}, profile {found.profile.name}, {_counted(len(found.all_nodes), 'node')}"))
     for line in (*_waits(found), *_verdict(found)):
         console.print(_text(line))
+    reason = f": {explanation.reason}" if explanation.reason else ""
+    console.print(_text(f"Verdict: {explanation.verdict}{reason}"))
+    console.print(_steps(explanation))
+    if explanation.next:
+        console.print(_text(f"Next: {explanation.next}"))
     for table in (_refused(found), _best(found, top)):
         if table is not None:
             console.print()
             console.print(table)
+
+
+def _steps(explanation: Explanation) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("step", "result", "reason", "detail"):
+        table.add_column(heading, overflow="fold")
+    for step in explanation.steps:
+        table.add_row(_text(step.name), step.result, step.reason or "-", _text(step.text))
+    return table
 
 
 def _waits(found: Evaluation) -> list[str]:

@@ -297,6 +297,20 @@ class FilterPlugin(Plugin):
         """
         raise NotImplementedError
 
+    def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
+        """Return one text about `nodes`, all that this plugin rejected: what was asked, and the best that a node has.
+
+        Optional; only `pyscheduler explain` calls it. After a rejection at PreFilter, `nodes` are all nodes.
+        """
+        return ""
+
+    def why(self, pod: Pod, node: NodeInfo) -> str:
+        """Return why this plugin rejected `node`, with amounts or names; asked where `why_nodes` returns "".
+
+        Optional; only `pyscheduler explain` calls it, for the first three rejected nodes.
+        """
+        return ""
+
 
 class PostFilterPlugin(Plugin):
     """Try to make room after no node was found."""

@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 __all__ = ["NodeAffinity"]
 
 _NAME_FIELD: Final = "metadata.name"
+#: So many values of a label a text of `why_nodes` names.
+_NAMED_VALUES: Final = 5
 _CONFLICT: Final = Status.unresolvable("pod affinity terms conflict")
 _ENFORCED: Final = Status.unresolvable("node(s) didn't match scheduler-enforced node affinity")
 _REJECTION: Final = Status.unresolvable("node(s) didn't match Pod's node affinity/selector")
@@ -112,6 +114,17 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, E
         statuses.fail(refused, _REJECTION)
         return statuses
 
+    def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
+        everywhere = self.handle.snapshot.nodes
+        wanted: list[tuple[str, Sequence[str], str]] = [
+            (key, (value,), "In") for key, value in pod.spec.node_selector.items()
+        ]
+        affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+        required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+        for term in required.node_selector_terms if required is not None else ():
+            wanted += [(each.key, tuple(each.values), each.operator) for each in term.match_expressions]
+        return "; ".join(dict.fromkeys(_label_miss(*each, everywhere) for each in wanted))
+
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         wishes = _wishes(pod)
         if not wishes and self._added_wishes is None:
@@ -151,6 +164,21 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, E
             return QueueingHint.SKIP
         matched_before = isinstance(old, Node) and _matches(required, old)
         return QueueingHint.SKIP if matched_before else QueueingHint.QUEUE
+
+
+def _label_miss(key: str, values: Sequence[str], operator: str, nodes: Nodes) -> str:
+    """Return how many nodes have a wanted value of a label, and which values nodes have."""
+    column = nodes.labels(key)
+    numbers = np.bincount(column.ids, minlength=len(column.values)).tolist()
+    present = {value: number for value, number in zip(column.values, numbers, strict=True) if value and number}
+    if operator == "In":
+        count = sum(present.get(value, 0) for value in values)
+        text = f"{key}={'|'.join(values)}: {f'{count} nodes' if count else 'no node'}"
+    else:
+        text = f"{key} {operator} {'|'.join(values)}".rstrip()
+    most = sorted(present.items(), key=lambda item: -item[1])[:_NAMED_VALUES]
+    others = ", ".join(f"{number} have {key}={value}" for value, number in most if value not in values)
+    return f"{text}; {others or 'no other node has the label'}"
 
 
 def _wishes(pod: Pod) -> tuple[PreferredSchedulingTerm, ...]:

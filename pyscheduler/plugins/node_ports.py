@@ -16,6 +16,7 @@ from pyscheduler.framework import (
     EventResource,
     FilterPlugin,
     HostPorts,
+    NodeInfo,
     Nodes,
     NodeStatuses,
     PreFilterPlugin,
@@ -55,6 +56,17 @@ class NodePorts(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
         for ip, protocol, port in state.read(_WANTED):
             taken[nodes.host_port_conflicts(ip, protocol, port)] = True
         return NodeStatuses.failing(taken, _REJECTION)
+
+    def why(self, pod: Pod, node: NodeInfo) -> str:
+        texts = []
+        for ip, protocol, port in host_ports(pod):
+            for info in node.pods:
+                used = HostPorts()
+                for each in host_ports(info.pod):
+                    used.add(*each)
+                if used.conflicts(ip, protocol, port):
+                    texts.append(f"{info.pod.key} holds port {port}/{protocol}")
+        return "; ".join(texts)
 
     def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
         # As in kube-scheduler: the ports of all init containers count, addresses and protocols do not.

@@ -6,6 +6,7 @@ score. Many nodes have the same taints, so the plugin judges each distinct set o
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -64,6 +65,19 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin, EnqueueExtensio
             return None
         return NodeStatuses.failing(np.array(refused, dtype=np.bool_)[taints.ids], _REJECTION)
 
+    def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
+        taints = nodes.taints()
+        numbers = np.bincount(taints.ids, minlength=len(taints.sets)).tolist()
+        counts: Counter[str] = Counter()
+        for each, number in zip(taints.sets, numbers, strict=True):
+            taint = self._untolerated(pod, each) if number else None
+            if taint is not None:
+                value = f"={taint.value}" if taint.value else ""
+                counts[f"{taint.key}{value}:{taint.effect}"] += number
+        return "not tolerated: " + ", ".join(
+            f"{text} ({number} node{'' if number == 1 else 's'})" for text, number in counts.most_common()
+        )
+
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         soft = (PREFER_NO_SCHEDULE, "")
         state.write(_SOFT_TOLERATIONS, tuple(each for each in pod.spec.tolerations if each.effect in soft))
@@ -105,10 +119,12 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin, EnqueueExtensio
         return QueueingHint.QUEUE if new.uid == pod.uid else QueueingHint.SKIP
 
     def _is_refused(self, pod: Pod, taints: Sequence[Taint]) -> bool:
-        untolerated = find_untolerated(
+        return self._untolerated(pod, taints) is not None
+
+    def _untolerated(self, pod: Pod, taints: Sequence[Taint]) -> Taint | None:
+        return find_untolerated(
             taints, pod.spec.tolerations, HARD_EFFECTS, comparison_operators=self._comparison_operators
         )
-        return untolerated is not None
 
     def _count_untolerated(self, taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int:
         return sum(

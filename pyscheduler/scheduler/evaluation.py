@@ -25,6 +25,7 @@ from pyscheduler.runtime.extension_points.run_context import context_of
 from pyscheduler.runtime.placement import rejection_of
 from pyscheduler.runtime.statement import Statement
 from pyscheduler.scheduler.extender_wire import ExtenderError
+from pyscheduler.scheduler.nearest_miss import Miss, nearest_misses
 from pyscheduler.scheduler.pod_status import WAITING_ON_PERMIT
 
 if TYPE_CHECKING:
@@ -79,6 +80,12 @@ class Evaluation:
     post_filter_result: PostFilterResult | None = None
     #: What preemption found, where somebody preempts.
     preemption: PreemptionFindings | None = None
+    #: By plugin that rejected nodes, how near the pod came; empty unless asked for.
+    misses: list[Miss] = attrs.Factory(list)
+    #: The schedulerNames of the configuration, for `explain`.
+    served: list[str] = attrs.Factory(list)
+    #: Whether the pod is an object of the cluster, not only a manifest.
+    is_stored: bool = True
     #: A failure that is no rejection: a plugin broke.
     error: Status | None = None
 
@@ -144,13 +151,20 @@ class Evaluation:
 
 
 async def evaluate(
-    scheduler: Scheduler, profile: Profile, pod: Pod, *, post_filter: bool = True, reserve: bool = False
+    scheduler: Scheduler,
+    profile: Profile,
+    pod: Pod,
+    *,
+    post_filter: bool = True,
+    reserve: bool = False,
+    miss_notes: list[str] | None = None,
 ) -> Evaluation:
     """Ask the profile's plugins, and the extenders, about `pod` on the cluster as the cache has it.
 
     All nodes are filtered, whatever `percentageOfNodesToScore` says, and scored even where only one is feasible. With
     `post_filter` False, PostFilter does not run where nothing fits. With `reserve`, Reserve runs on the best node, in a
     trial. Permit does not run: the plugins of groups answer there about members that have a node. Nothing is written.
+    With `miss_notes`, plugins say how near the pod came to the nodes; their failures are added to it.
     """
     async with scheduler.snapshot_access:
         scheduler.snapshot_access.refresh()
@@ -162,6 +176,8 @@ async def evaluate(
             await _place(found, scheduler.scheduling.pipeline, post_filter=post_filter)
             if reserve and found.error is None and found.best_node:
                 _reserve(found, scheduler.snapshot)
+            if miss_notes is not None and not found.best_node:
+                found.misses = nearest_misses(found, miss_notes)
         elif status.is_rejected:
             found.pre_enqueue = status
         else:

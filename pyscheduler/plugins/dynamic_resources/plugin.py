@@ -318,6 +318,17 @@ class DynamicResources(
             self._ledger.note_refused(pod)
         return statuses
 
+    def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
+        texts = []
+        for claim in find_claims(pod, self._ledger.get):
+            for request in claim.spec.devices.requests if claim.status.allocation is None else ():
+                wanted = request.exactly
+                if wanted is not None:
+                    name = wanted.device_class_name
+                    gone = "" if self._classes.get(name) is not None else ", which does not exist"
+                    texts.append(f"claim {claim.key} asks for {wanted.count or 1} of device class {name}{gone}")
+        return "; ".join(texts)
+
     def _unfinished(self, state: CycleState, nodes: Nodes) -> NodeStatuses | None:
         after_failure = state.get(AFTER_FAILURE)
         if after_failure is not None:

@@ -7,7 +7,8 @@ whether the pod may run there. In a trial, such as preemption, each pod that is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pyscheduler.api import Pod
-    from pyscheduler.framework import NodeInfo, Nodes, PodInfo
+    from pyscheduler.framework import NodeInfo, Nodes, PodInfo, Snapshot
     from pyscheduler.framework.affinity_terms import PlacedTerm
 
 __all__ = ["FilterState", "count_for_filter"]
@@ -29,6 +30,8 @@ __all__ = ["FilterState", "count_for_filter"]
 #: By topology key, how many pods (int64) are in each domain.
 _Counts: TypeAlias = "dict[str, NDArray[np.int64]]"
 
+#: So many pods a text of `partners` names.
+_NAMED: Final = 5
 _UNMET: Final = Status.unresolvable("node(s) didn't match pod affinity rules")
 _SHUNNED: Final = Status.unschedulable("node(s) didn't match pod anti-affinity rules")
 _SHUNNING: Final = Status.unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
@@ -90,6 +93,28 @@ class FilterState:
                 statuses.fail(refused, status)
         return statuses
 
+    def partners(self, snapshot: Snapshot) -> str:
+        """Return which pods, by name, the pod's terms and those of placed pods keep away, and what is not there."""
+        texts = []
+        nodes = snapshot.nodes
+        for target in self.unwanted:
+            rows = np.flatnonzero(nodes.matching_pods(target.selector, target.namespaces))
+            names = (info.pod.key for row in rows for info in nodes[int(row)].pods if target.includes(info.pod))
+            if len(rows):
+                texts.append(f"its anti-affinity per {target.topology_key}: {_first(names)}")
+        shunning = (
+            info.pod.key
+            for node in snapshot.nodes_with_anti_affinity_pods
+            for info in node.pods
+            if any(term.matches(self.pod, self.namespace_labels) for term in info.required_anti_affinity_terms)
+        )
+        if _has_any(self.shunning_counts):
+            texts.append(f"the anti-affinity of {_first(shunning)}")
+        if self.wanted is not None:
+            count = int(nodes.matching_pods(self.wanted.selector, self.wanted.namespaces).sum())
+            texts.append(f"its affinity per {', '.join(self.wanted_keys)}: {count or 'no'} placed pods match")
+        return "; ".join(texts)
+
     def _lacking(self, nodes: Nodes) -> NDArray[np.bool_] | None:
         """Return bool[n]: which nodes lack a topology key of the pod's affinity, or the pods it looks for."""
         if self.wanted is None:
@@ -131,6 +156,12 @@ def count_for_filter(
     return FilterState(
         pod, namespace_labels, wanted, wanted_keys, anti_affinity, wanted_counts, unwanted_counts, shunning_counts
     )
+
+
+def _first(names: Iterable[str]) -> str:
+    """Return the first names, and "..." if there are more."""
+    found = [*islice(names, _NAMED + 1)]
+    return ", ".join(found[:_NAMED]) + (", ..." if len(found) > _NAMED else "")
 
 
 def _add(counts: _Counts, key: str, more: NDArray[np.int64]) -> None:

@@ -111,6 +111,10 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
         return state.read(_FILTER).judge(nodes)
 
+    def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
+        counted = state.get(_FILTER)
+        return counted.partners(self.handle.snapshot) if counted is not None else ""
+
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         wishes = self._wishes(pod)
         snapshot = self.handle.snapshot

@@ -50,6 +50,7 @@ from pyscheduler.framework import (
 from pyscheduler.framework.extended_resources import ExtendedResources, implicit_resource
 from pyscheduler.framework.in_tree_args import NodeResourcesFitArgs, ScoringStrategy
 from pyscheduler.plugins.node_resources.groups import split
+from pyscheduler.plugins.node_resources.nearest_miss import shortages as nearest_shortages
 from pyscheduler.plugins.node_resources.resource_allocation import (
     Scorer,
     allocations,
@@ -110,6 +111,10 @@ class NodeResourcesFit(
                 short &= allocatable > 0
             shortages.note(f"Insufficient {name}", short, request > allocatable)
         return shortages.statuses()
+
+    def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
+        requests = state.read(_REQUESTS)
+        return nearest_shortages(requests, nodes, self.handle.snapshot.nodes)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         state.write(_SCORED, requests_of(pod, self._names, use_requested=False))

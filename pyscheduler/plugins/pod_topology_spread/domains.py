@@ -35,6 +35,9 @@ __all__ = ["Domains", "Spread", "all_present", "sum_up"]
 #: The smallest count where there is no domain: larger than any, so that every node passes.
 _NO_DOMAIN: Final = 2**31 - 1
 
+#: So many domains a text names.
+_NAMED: Final = 6
+
 
 @attrs.define
 class Domains:
@@ -67,6 +70,15 @@ class Domains:
         most = self.constraint.max_skew + self.minimum() - self.self_match
         over: NDArray[np.bool_] = self.counts > most
         return over if over.any() else None
+
+    def text(self) -> str:
+        """Return the constraint with the number of matching pods in its emptiest and fullest domains."""
+        names = [value for value, number in self.index.items() if self.present[number]]
+        names.sort(key=lambda value: int(self.counts[self.index[value]]))
+        shown = names if len(names) <= _NAMED else [*names[: _NAMED - 1], names[-1]]
+        counts = ", ".join(f"{value} {int(self.counts[self.index[value]])}" for value in shown)
+        constraint = self.constraint
+        return f"maxSkew {constraint.max_skew} per {constraint.topology_key}: pods by domain: {counts or 'no domain'}"
 
     def change(self, value: str, by: int) -> None:
         """Count `by` pods more in the domain of `value`."""

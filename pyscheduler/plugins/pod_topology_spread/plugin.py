@@ -137,6 +137,9 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
                 statuses.fail(overfull[ids], _SKEWED)
         return statuses
 
+    def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
+        return "; ".join(each.text() for each in state.read(_SPREAD).domains)
+
     # Preferring nodes
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import attrs
 import numpy as np
 
-from kube_objects.claims import claims_of
+from kube_objects.claims import claim_class, claims_of
 from pyscheduler.api import (
     CSIDriver,
     CSINode,
@@ -159,6 +159,19 @@ class VolumeBinding(
         if current.placement.has_failed:
             scheduler_recorder(self.handle).count(_STAGE_ERRORS, "predicate")
         return statuses
+
+    def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
+        texts = []
+        for named in claims_of(pod):
+            claim = self._lister.get(named.name, pod.namespace)
+            if claim is None:
+                texts.append(f"claim {pod.namespace}/{named.name} does not exist")
+            elif not is_bound(claim):
+                name = claim_class(claim)
+                known = name and self._classes.get(name) is not None
+                kind = f"class {name}" if known else f"class {name}, which does not exist" if name else "no class"
+                texts.append(f"claim {claim.key} is not bound; {kind}")
+        return "; ".join(texts)
 
     # Scoring
 

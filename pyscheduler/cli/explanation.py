@@ -1,0 +1,176 @@
+"""Make an explanation of an evaluation: a verdict with a reason code, the steps, and what the pod waits for.
+
+The form is that of `kubectl queue explain`. The last step compares the evaluation with the pod's PodScheduled
+condition: another configuration than the scheduler's gives another answer, and the user must see both.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.framework.profile import ExtensionPoint
+from pyscheduler.framework.work_sources import WorkSourcePlugin
+from pyscheduler.scheduler.pod_status import WAITING_ON_PERMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyscheduler.scheduler.evaluation import Evaluation
+
+__all__ = ["HOLDS", "INFO", "OK", "Explanation", "Step", "explanation_of"]
+
+#: The results of a step: no objection, the step holds the pod, or a fact that decides nothing by itself.
+OK: Final = "ok"
+HOLDS: Final = "holds"
+INFO: Final = "info"
+
+_NO_PROFILE: Final = "NoProfile"
+_GATED: Final = "SchedulingGated"
+_UNSCHEDULABLE: Final = "Unschedulable"
+_ERROR: Final = "SchedulerError"
+_NUMBERS: Final = re.compile(r"\d+")
+_PREEMPTION: Final = " preemption: "
+
+
+@attrs.frozen
+class Step:
+    """One step on the way of a pod to its node. `reason` is "" unless the step holds the pod."""
+
+    name: str
+    result: str
+    reason: str
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class Explanation:
+    """The steps of one pod in the order of the scheduler; `verdict` is `waits` or `fits`."""
+
+    verdict: str
+    #: The reason of the first step that holds the pod; "" if none does.
+    reason: str
+    steps: Sequence[Step]
+    next: str
+    #: True if the pod's condition says something else than the evaluation.
+    contradicts: bool
+
+
+def explanation_of(found: Evaluation, source: str, served: Sequence[str]) -> Explanation:
+    """Return the explanation; `source` names the configuration, `served` the schedulerNames of its profiles."""
+    steps = [_scheduler(found, source, served), *_attempt(found)]
+    condition = _condition(found, steps)
+    steps += condition
+    held = [step for step in steps if step.result == HOLDS]
+    contradicts = any(step.reason == "Contradiction" for step in condition)
+    reason = held[0].reason if held else ""
+    return Explanation(
+        verdict="waits" if held else "fits",
+        reason=reason,
+        steps=steps,
+        next=_next(found, reason),
+        contradicts=contradicts,
+    )
+
+
+def _scheduler(found: Evaluation, source: str, served: Sequence[str]) -> Step:
+    name = found.pod.scheduler_name
+    if name in served:
+        return Step("scheduler", OK, "", f"profile {name} of {source}")
+    names = ", ".join(served)
+    text = f'no profile of {source} has the schedulerName "{name}"; it serves {names}'
+    # A pod of a manifest, and a pod that has a condition, has or may have another scheduler.
+    is_unseen = found.is_stored and _pod_scheduled(found) is None
+    return Step("scheduler", HOLDS if is_unseen else INFO, _NO_PROFILE if is_unseen else "", text)
+
+
+def _attempt(found: Evaluation) -> list[Step]:
+    """Return the steps of an attempt, up to the first that fails."""
+    if found.pre_enqueue is not None:
+        return [Step("gates", HOLDS, _GATED, f"{found.pre_enqueue.plugin}: {found.pre_enqueue.message}")]
+    if found.error is not None:
+        return [Step("plugins", HOLDS, _ERROR, found.error.message)]
+    if found.reserve is not None:
+        text = f"{found.reserve.plugin} on {found.best_node}: {found.reserve.message}"
+        return [Step("reserve", HOLDS, _UNSCHEDULABLE, text)]
+    if found.feasible is None or found.scores is None:
+        steps = [Step("nodes", HOLDS, _UNSCHEDULABLE, found.message)]
+        for miss in found.misses:
+            text = f"{miss.nodes} of {len(found.all_nodes)} nodes: {miss.reasons}"
+            steps.append(Step(miss.plugin, INFO, "", f"{text}: {miss.text}" if miss.text else text))
+        return [*steps, *_preemption(found)]
+    steps = [Step("nodes", OK, "", f"{len(found.feasible)} of {len(found.all_nodes)} nodes fit")]
+    if found.wait:
+        steps.append(Step("permit", HOLDS, WAITING_ON_PERMIT, found.wait))
+    return steps
+
+
+def _preemption(found: Evaluation) -> list[Step]:
+    findings = found.preemption
+    if findings is None:
+        return []
+    if findings.refusal:
+        return [Step("preemption", INFO, "", findings.refusal)]
+    if not findings.best:
+        return [Step("preemption", INFO, "", "no eviction of pods with a lower priority makes room")]
+    best = findings.best[0]
+    text = f"evicts {', '.join(info.pod.key for info in best.victims)} on {best.node_name}"
+    if best.pdb_violations:
+        text += f", and violates the disruption budget of {best.pdb_violations} of them"
+    return [Step("preemption", INFO, "", text)]
+
+
+def _pod_scheduled(found: Evaluation) -> tuple[str, str] | None:
+    """Return reason and message of the condition PodScheduled, if it says that the pod has no node."""
+    for each in found.pod.status.conditions:
+        if each.type == "PodScheduled" and each.status == "False":
+            return each.reason, each.message
+    return None
+
+
+def _condition(found: Evaluation, steps: Sequence[Step]) -> list[Step]:
+    """Return the step that compares the evaluation with the pod's condition."""
+    said = _pod_scheduled(found)
+    if said is None:
+        return []
+    reason, message = said
+    text = f"PodScheduled is False: {reason}: {message}"
+    held = next((step for step in steps if step.result == HOLDS), None)
+    if held is None or _differs(found, held, reason, message):
+        own = held.text if held is not None else f"the pod would be placed on {found.best_node}"
+        text = f"{text}; but this evaluation says: {own}; give the scheduler's configuration with --config"
+        return [Step("condition", HOLDS, "Contradiction", text)]
+    return [Step("condition", OK, "", text)]
+
+
+def _differs(found: Evaluation, held: Step, reason: str, message: str) -> bool:
+    if any(isinstance(plugin, WorkSourcePlugin) for plugin in found.profile.plugins.values()):
+        return False  # a batch profile has reasons of its own
+    if held.reason == WAITING_ON_PERMIT:
+        return not found.profile.points[ExtensionPoint.PERMIT]
+    if held.reason != reason:
+        return True
+    return held.name == "nodes" and _words(held.text) != _words(message)
+
+
+def _words(message: str) -> list[str]:
+    """Return the reasons of a message without counts and preemption, which change with the cluster."""
+    reasons = _NUMBERS.sub("", message.partition(_PREEMPTION)[0]).partition(":")[2]
+    return sorted(part.strip(" .") for part in reasons.split(","))
+
+
+def _next(found: Evaluation, reason: str) -> str:
+    if reason == _NO_PROFILE:
+        return "correct schedulerName, or start a scheduler that serves it"
+    if reason == _GATED:
+        return "the pod is scheduled when its gates are removed"
+    if reason == _UNSCHEDULABLE:
+        names = ", ".join(miss.plugin for miss in found.misses if miss.plugin)
+        return f"the pod is retried after an event that can change the answer of {names or 'a plugin'}"
+    if reason == _ERROR:
+        return "the pod is retried after its backoff"
+    if reason == WAITING_ON_PERMIT:
+        return "the pod is bound when all plugins at Permit allow it"
+    return "" if reason else "the pod is scheduled in its next attempt"

@@ -1,0 +1,43 @@
+"""The amounts that a pod requests beside the most that a node has free, and the most that any node offers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyscheduler.framework import Nodes
+
+__all__ = ["shortages"]
+
+_BYTES: Final = frozenset({"memory", "ephemeral-storage"})
+_UNITS: Final = ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)
+
+
+def shortages(requests: Iterable[tuple[str, int]], nodes: Nodes, everywhere: Nodes) -> str:
+    """Return a sentence for each resource that a rejected node of `nodes` lacks; `everywhere` are all nodes."""
+    texts = []
+    if (nodes.pod_counts() >= nodes.allowed_pods()).any():
+        texts.append(f"1 pod; the largest node takes {int(everywhere.allowed_pods().max())}")
+    for name, request in requests:
+        free = nodes.allocatable(name) - nodes.requested(name)
+        if not (request > free).any():
+            continue
+        row, largest = int(np.argmax(free)), int(everywhere.allocatable(name).max())
+        text = f"{_amount(name, request)} {name}; most free {_amount(name, int(free[row]))} on {nodes.name(row)}"
+        text += f", largest node {_amount(name, largest)}"
+        texts.append(f"{text}: never fits" if request > largest else text)
+    return "; ".join(texts)
+
+
+def _amount(name: str, value: int) -> str:
+    if name == "cpu":
+        return f"{value / 1000:g}"
+    if name in _BYTES:
+        for unit, bits in _UNITS:
+            if abs(value) >= 1 << bits:
+                return f"{value / (1 << bits):.4g}{unit}"
+    return str(value)

@@ -1,0 +1,81 @@
+"""Ask the plugins that rejected a pod how near it came to a node. Only `explain` asks.
+
+A status has kube-scheduler's words, which name no amount and no object. So a Filter plugin may define `why_nodes`, one
+text about all nodes that it rejected, or `why`, one text about one node. A plugin that defines neither says nothing
+more. A plugin that fails here costs its own text and adds a note.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from pyscheduler.framework.interfaces import FilterPlugin
+
+if TYPE_CHECKING:
+    from pyscheduler.framework.nodes import Nodes
+    from pyscheduler.framework.status import Status
+    from pyscheduler.scheduler.evaluation import Evaluation
+
+__all__ = ["Miss", "nearest_misses"]
+
+#: On so many of the rejected nodes `why` is asked.
+_ASKED: Final = 3
+
+
+@attrs.frozen(kw_only=True)
+class Miss:
+    """The rejections of one plugin: on how many nodes, kube-scheduler's words, and the plugin's own text or ""."""
+
+    plugin: str
+    nodes: int
+    reasons: str
+    text: str
+
+
+def nearest_misses(found: Evaluation, notes: list[str]) -> list[Miss]:
+    """Return a miss for each plugin that rejected nodes, in order of the number of nodes; add failures to `notes`.
+
+    Call it while the snapshot of the evaluation is locked.
+    """
+    misses = []
+    for plugin, (nodes, reasons) in _rejected(found).items():
+        text = _text(found, plugin, nodes, notes)
+        misses.append(Miss(plugin=plugin, nodes=len(nodes), reasons=", ".join(reasons), text=text))
+    return sorted(misses, key=lambda miss: (-miss.nodes, miss.plugin))
+
+
+def _rejected(found: Evaluation) -> dict[str, tuple[Nodes, list[str]]]:
+    """Return by plugin the nodes that it rejected, and its reasons."""
+    if found.pre_filter is not None:
+        return {found.pre_filter.plugin: (found.all_nodes, [*found.pre_filter.reasons])}
+    if found.filtered is None or found.statuses is None:
+        return {}
+    by_plugin: dict[str, list[tuple[int, Status]]] = {}
+    used = np.unique(found.statuses.reason_ids)
+    for reason_id in used[used != 0].tolist():
+        status = found.statuses.table[reason_id]
+        by_plugin.setdefault(status.plugin, []).append((reason_id, status))
+    rejected = {}
+    for plugin, entries in by_plugin.items():
+        rows = np.flatnonzero(np.isin(found.statuses.reason_ids, [reason_id for reason_id, _ in entries]))
+        reasons = dict.fromkeys(reason for _, status in entries for reason in status.reasons)
+        rejected[plugin] = (found.filtered.take(rows), [*reasons])
+    return rejected
+
+
+def _text(found: Evaluation, name: str, nodes: Nodes, notes: list[str]) -> str:
+    plugin = found.profile.plugins.get(name)
+    if not isinstance(plugin, FilterPlugin):
+        return ""
+    try:
+        text = plugin.why_nodes(found.state, found.pod, nodes)
+        if text:
+            return str(text)
+        texts = (plugin.why(found.pod, nodes[row]) for row in range(min(_ASKED, len(nodes))))
+        return "; ".join(dict.fromkeys(str(each) for each in texts if each))
+    except Exception as error:  # noqa: BLE001 - a plugin may raise anything, and its status stands without a text
+        notes.append(f"plugin {name} failed to say why it rejected nodes: {type(error).__name__}: {error}")
+        return ""

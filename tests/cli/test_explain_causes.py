@@ -1,0 +1,120 @@
+"""`pyscheduler explain` names the cause of a pending pod with amounts and objects, for one pod of each cause."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pyscheduler.testing import node_manifest, pod_manifest
+from tests.cli.conftest import Run
+
+Object = dict[str, Any]
+
+
+def manifest(name: str, **spec: Any) -> Object:
+    """Return a pod with further fields of its spec."""
+    made = pod_manifest(name, requests={"cpu": "1"})
+    made["spec"] |= spec
+    return made
+
+
+def conditioned(pod: Object, reason: str, message: str) -> Object:
+    """Return the pod with a PodScheduled condition that is False."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+    return pod | {"status": {"phase": "Pending", "conditions": [condition]}}
+
+
+AVOID = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "disktype"}
+        ]
+    }
+}
+CLUSTER = [
+    node_manifest("n1", allocatable={"cpu": "32", "pods": "9"}, labels={"disktype": "ssd"}),
+    node_manifest("n2", allocatable={"cpu": "8", "pods": "9"}, labels={"disktype": "ssd"}),
+    pod_manifest("web-0", node_name="n1", requests={"cpu": "2"}, labels={"app": "web"}),
+    {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "default"},
+        "spec": {"storageClassName": "fast", "accessModes": ["ReadWriteOnce"]},
+    },
+    pod_manifest("cpu", requests={"cpu": "100"}),
+    manifest("selector", nodeSelector={"disktype": "sdd"}),
+    manifest("apart", affinity=AVOID),
+    manifest("missing", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "nowhere"}}]),
+    manifest("unbound", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]),
+    pod_manifest("gate", scheduling_gates=["example.com/wait"]),
+    pod_manifest("nobody", scheduler_name="nobody"),
+    conditioned(pod_manifest("gang-0"), "WaitingOnPermit", "waits for 1 more member of gang training"),
+    conditioned(pod_manifest("broken"), "SchedulerError", 'running "Boom" filter plugin: failed'),
+]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    """Write the cluster as `kubectl get -o yaml` does."""
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all(CLUSTER))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("pod", "words"),
+    [
+        pytest.param(
+            "cpu", ["waits: Unschedulable", "100 cpu; most free 30 on n1, largest node 32: never fits"], id="cpu"
+        ),
+        pytest.param("selector", ["disktype=sdd: no node", "2 have disktype=ssd"], id="selector"),
+        pytest.param("apart", ["its anti-affinity per disktype: default/web-0"], id="anti-affinity"),
+        pytest.param("missing", ['persistentvolumeclaim "nowhere" not found'], id="claim missing"),
+        pytest.param("unbound", ["claim default/data is not bound; class fast, which does not exist"], id="unbound"),
+        pytest.param("gate", ["waits: SchedulingGated", "example.com/wait"], id="gate"),
+        pytest.param("nobody", ["waits: NoProfile", 'has the schedulerName "nobody"; it serves'], id="scheduler"),
+    ],
+)
+def test_cause_is_named_with_amounts_and_objects(cluster: Path, run: Run, pod: str, words: list[str]) -> None:
+    """One call shows the reason code and every key word; nothing contradicts, so the exit code is 0."""
+    code, out, err = run("explain", pod, "--objects", cluster)
+    assert code == 0, err
+    text = " ".join(out.split())
+    assert [word for word in words if word not in text] == []
+
+
+def test_untolerated_taints_are_counted(tmp_path: Path, run: Run) -> None:
+    """The text has key, value and effect of each taint, and the number of nodes."""
+    taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        yaml.safe_dump_all([node_manifest(f"n{i}", taints=[taint]) for i in range(3)] + [pod_manifest("p")])
+    )
+    code, out, _ = run("explain", "p", "--objects", file)
+    assert code == 0
+    assert "not tolerated: gpu=yes:NoSchedule (3 nodes)" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("pod", ["gang-0", "broken"])
+def test_contradiction_with_the_condition_has_exit_code_3(cluster: Path, run: Run, pod: str) -> None:
+    """Without the scheduler's configuration, a waiting gang member looks placeable; both answers are printed."""
+    code, out, _ = run("explain", pod, "--objects", cluster)
+    text = " ".join(out.split())
+    assert code == 3
+    assert "would be placed on" in text
+    assert "PodScheduled is False" in text
+    assert "the default profile (no --config)" in text
+
+
+def test_json_has_verdict_steps_and_next(cluster: Path, run: Run) -> None:
+    """The fields of the table are in JSON, beside those that were there before."""
+    code, out, _ = run("explain", "cpu", "--objects", cluster, "-o", "json")
+    found = json.loads(out)
+    assert (code, found["verdict"], found["reason"]) == (0, "waits", "Unschedulable")
+    assert "NodeResourcesFit" in {step["name"] for step in found["steps"]}
+    assert "NodeResourcesFit" in found["next"]
+    assert found["message"].startswith("0/2 nodes are available")
