@@ -34,6 +34,9 @@ __all__ = ["ExplainOptions", "command"]
 #: The words of `explain job NAME`, and the first of them.
 _SUBJECT_WORDS: Final = 2
 _JOB: Final = "job"
+#: The reason of events about pods that could not be created, and the kinds that `explain KIND/NAME` knows.
+_FAILED_CREATE: Final = "FailedCreate"
+_WORKLOADS: Final = frozenset({"deployment", "replicaset", "statefulset", "job"})
 #: The exit code if a pod's condition says something else than the evaluation.
 _CONTRADICTION: Final = 3
 
@@ -285,7 +288,8 @@ async def _evaluate_all(
             namespace = namespace or options.namespace
             pod = scheduler.pods.get(name, namespace)
             if pod is None:
-                raise ConfigError(f"pod {namespace}/{name} does not exist, or it has terminated")
+                uncreated = await _uncreated(namespace, name, options.namespace, read)
+                raise ConfigError(uncreated or f"pod {namespace}/{name} does not exist, or it has terminated")
             pods = [pod]
         found = [await _evaluated(scheduler, pod, notes) for pod in pods]
         notes += _failure_notes(failures, {pod.key for pod in pods}, with_traceback=options.traceback)
@@ -293,6 +297,24 @@ async def _evaluate_all(
     finally:
         if scheduler.extenders is not None:
             await scheduler.extenders.close()
+
+
+async def _uncreated(namespace: str, name: str, default: str, read: Read) -> str:
+    """Return why the pods of a workload could not be created, in the API server's words; "" if no event says so.
+
+    `name` is that of a pod or of a workload; for `deployment/web`, `namespace` is the kind of the workload.
+    """
+    from pyscheduler.api import kind_of
+    from pyscheduler.cli.podgroup.reader import CoreEvent
+
+    place = default if namespace in _WORKLOADS else namespace
+    for event in await read(kind_of(CoreEvent, "events")):
+        if not isinstance(event, CoreEvent) or event.reason != _FAILED_CREATE or event.namespace != place:
+            continue
+        owner = event.involved_object
+        if owner.name == name or name.startswith(f"{owner.name}-") or owner.name.rpartition("-")[0] == name:
+            return f"{_FAILED_CREATE}: {owner.kind} {place}/{owner.name} could not create its pods: {event.message}"
+    return ""
 
 
 def _failure_notes(failures: Iterable[PluginFailure], pods: Collection[str], *, with_traceback: bool) -> Iterable[str]:
