@@ -1,8 +1,8 @@
-"""Make the table of built-in kinds that the embedded API server knows fields by.
+"""Make the table of the fields of built-in kinds, for the embedded API server.
 
     python .ci/kinds.py KUBERNETES/api/openapi-spec/v3 packages/kube-testserver/kube_testserver/schema/kinds.json.gz
 
-It takes names, types and list keys from Kubernetes' published OpenAPI documents, and leaves the prose behind.
+The script takes names, types and list keys from Kubernetes' published OpenAPI documents, and drops the descriptions.
 """
 
 from __future__ import annotations

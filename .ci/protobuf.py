@@ -1,9 +1,9 @@
-r"""Make the table of field numbers by which the embedded API server reads protobuf.
+r"""Make the table of protobuf field numbers, for the embedded API server.
 
     python .ci/protobuf.py KUBERNETES/staging/src/k8s.io \
         packages/kube-testserver/kube_testserver/protobuf/fields.json.gz
 
-It takes numbers, names and types from the tags of Kubernetes' Go structs, and leaves the prose behind. The module
+The script takes numbers, names and types from the tags of Kubernetes' Go structs. The module
 `kube_testserver.protobuf.decode` describes the form of a type.
 """
 

@@ -1,4 +1,4 @@
-"""Extensions that one Python package offers to a plugin of another, such as the batch system of a preset of `Batch`.
+"""Extensions of a plugin by other Python packages: for example, a package can add a batch policy to the plugin `Batch`.
 
 A package registers extensions in its hook (see `framework.hooks`), as `module:Name`: batch systems, policies and
 actions (`registry.add_system`, `add_batch`, `add_action`), dialects of queues (`add_queue_dialect`), and groupers of

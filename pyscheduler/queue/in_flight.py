@@ -8,10 +8,9 @@ Events have consecutive numbers. A flight has the number of the first event afte
 smallest number, and all events with smaller numbers are dropped.
 
 Thousands of pods may return at once, and each return is an event for the pods that return later. So the events of each
-kind are in a line of their own, and a pod that returns looks only along the lines that can matter to it. An event may
-have a predicate that says which pods ignore it. A pod that ignores an event also skips the next events of the line with
-the same predicate.
-Source: kube-scheduler 1.36, `active_queue.go` (`inFlightPods`, `inFlightEvents`).
+kind are in a list of their own, and a pod that returns reads only the lists that can matter to it. An event may have a
+predicate that says which pods ignore it. A pod that ignores an event also skips the next events of the list with the
+same predicate. Source: kube-scheduler 1.36, `active_queue.go` (`inFlightPods`, `inFlightEvents`).
 """
 
 from __future__ import annotations

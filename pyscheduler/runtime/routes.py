@@ -1,8 +1,9 @@
 """The GET routes that plugins answer beside the metrics.
 
-A segment of a path in braces stands for any text: `/gang/{name}` answers `/gang/a` with `name` = `a` in its query. One
-path may be answered by the same plugin in several profiles; the query parameter `profile` then picks one, and without
-it the profile that registered first answers. The HTTP server (`serving`) knows no plugin.
+A path may have parameters in braces: the handler of `/gang/{name}` also gets requests for `/gang/a`, with `name=a`
+added to the query. The same plugin may register one path in several profiles. Then the query parameter `profile`
+chooses the profile; the default is the profile that registered the path first. The HTTP server (`serving`) knows no
+plugin.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The dump comes first, because it needs no API server: one line for each node and
 are listed and compared. A difference may be a change that is still on its way, so the comparison runs twice; a
 difference in both is a mismatch. The debugger yields often, so that scheduling goes on.
 
-Differs from kube-scheduler, which compares the cache with the informers' copies (they would be wrong in the same way),
+Differs from kube-scheduler, which compares the cache with the informers' copies (a missed event is missing in both),
 dumps everything in two lines, and reports pods of other schedulers as missing. Source: kube-scheduler 1.36,
 `backend/cache/debugger`.
 """

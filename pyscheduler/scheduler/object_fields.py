@@ -1,7 +1,8 @@
-"""Fields of pods and nodes that pyscheduler does not decode, for plugins that declare types with them.
+"""Decode further fields of pods and nodes, which pyscheduler itself does not read, for plugins that need them.
 
-A plugin names such types in `pod_fields` and `node_fields`. The JSON of each version of an object is decoded to these
-types, too, and `handle.fields` returns the newest. Only fields that the types declare are kept.
+A plugin declares types with these fields, and names the types in `pod_fields` and `node_fields`. Each new version of a
+pod or node is also decoded to these types. `handle.fields` returns the newest version of an object in such a type.
+Fields that no type declares are dropped.
 """
 
 from __future__ import annotations

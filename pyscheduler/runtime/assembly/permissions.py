@@ -1,9 +1,9 @@
 """Merge the permissions that parts of the program need into the smallest set of RBAC rules.
 
-Each part of the program declares its permissions beside the code of its requests, and a plugin in `watches` and `rbac`.
-The permissions are split into single permissions, each kept once with the names of those that need it, and then merged
-into one rule for each resource. A permission that a wider one covers is left out: one in all namespaces covers one in a
-single namespace, and one on all objects covers one on named objects.
+A module that sends requests declares the permissions for them. A plugin declares its permissions in `watches` and
+`rbac`. The permissions are split into single permissions, each kept once with the names of those that need it, and then
+merged into one rule for each resource. A permission that a wider one covers is left out: one in all namespaces covers
+one in a single namespace, and one on all objects covers one on named objects.
 """
 
 from __future__ import annotations

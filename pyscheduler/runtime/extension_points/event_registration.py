@@ -1,4 +1,4 @@
-"""The events that may make a pod schedulable again, as the plugins of a profile registered them.
+"""The events that may make a rejected pod schedulable, as the plugins of a profile registered them.
 
 Source: kube-scheduler 1.36, `fillEnqueueExtensions`, `buildQueueingHintMap`, `UnrollWildCardResource`.
 """
