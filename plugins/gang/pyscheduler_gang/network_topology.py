@@ -1,4 +1,4 @@
-"""Places a gang within one part of the network, as the annotation `network-topology-spec` asks.
+"""Places a gang within one part of the network, as required by the annotation `network-topology-spec`.
 
 A layer is a level of the network, such as racks or blocks of racks. The ClusterNetworkTopology "default" names the
 layers; for each layer it names the node labels whose value is the name of the node's part in that layer. A gang runs in

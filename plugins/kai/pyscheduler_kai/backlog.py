@@ -1,10 +1,10 @@
 """The waiting jobs with their requests, kept from pass to pass (scheduling round over all jobs).
 
-So no action has to look at each waiting job. An action that evicts pods ends at once if it could not make room for the
-next request of any waiting job. The next request of a job is that of the pods that are placed together: the rest of the
-job's minimum, or one more pod. `allocate` ends as soon as no node has room for any single waiting pod, because nodes
-only fill up during this action. Then each job that only lacks room gets the reason that this module has prepared: no
-node has room for its first pod. Jobs that something else may keep from running are looked at one by one.
+With this table, no action has to look at each waiting job. An action that evicts pods ends at once if it could not make
+room for the next request of any waiting job. The next request of a job is that of the pods that are placed together:
+the rest of the job's minimum, or one more pod. `allocate` ends as soon as no node has room for any single waiting pod,
+because nodes only fill up during this action. Then each job that only lacks room gets the reason that this module has
+prepared: no node has room for its first pod. Jobs that something else may keep from running are looked at one by one.
 """
 
 from __future__ import annotations

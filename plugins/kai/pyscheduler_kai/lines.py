@@ -1,6 +1,7 @@
-"""The lines in which a pass takes jobs: those that wait, those that a search may evict, and those that it would place.
+"""The sorted lists of jobs in a pass: waiting jobs, jobs that may be evicted, and jobs that a search would place.
 
-A line is sorted by queue and key. Jobs that changed since the line's index was read are put in their place first.
+A pass is one scheduling round over all jobs. Before a list is used, the jobs that changed in this pass are moved to
+their new positions.
 """
 
 from __future__ import annotations

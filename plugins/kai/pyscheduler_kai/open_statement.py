@@ -1,6 +1,7 @@
-"""The statement of a simulation: what it evicts, and how it is undone or carried out in turns.
+"""The statement of a simulation: evict tasks (pods) in it, and undo or commit it in steps between other work.
 
-KAI takes a task that a scenario names twice out of its queues' sums twice; so repeated evictions are booked, too.
+A scenario may name a task twice. KAI then subtracts the task from the sums of its queues twice, and so does this
+module.
 """
 
 from __future__ import annotations

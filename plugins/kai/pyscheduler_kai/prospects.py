@@ -1,4 +1,4 @@
-"""Jobs as they will be after some of their pods are evicted; `rehearsal` computes with them.
+"""Compute the state of a job after some of its pods are evicted, for `rehearsal`.
 
 Most eviction plans evict the same jobs again, in other combinations. But the next request of a job after its eviction,
 and its position in its queue, do not depend on the other jobs of the plan. So each job is evicted once, alone, and the

@@ -2,12 +2,13 @@
 
 A constraint names a Topology (see `topologies` for levels and domains), and a required level of it, a preferred level,
 or both. Each set of nodes is one domain. The domains of the preferred level come first, then those of each wider level,
-up to the required level (or the whole topology). Within a level, the domains in the fullest outer domain come first; of
-the requested resources, the scarcest decides how full a domain is. If tasks hold nodes already, only the domains of the
+up to the required level (or the whole topology). Domains of one level are sorted by the fullness of the widest domain
+that contains them, then of the next narrower one, down to their own fullness; the fullest come first. The requested
+resource that is scarcest in a domain determines the fullness. If tasks hold nodes already, only the domains of the
 required level with these nodes are used.
 
-Differs from KAI-Scheduler: if all nodes are in one domain that is narrower than the required one, KAI computes the room
-of this narrow domain only, and takes the required domain for full. Source: KAI-Scheduler, `plugins/topology`
+Differs from KAI-Scheduler: if all nodes are in one domain that is narrower than the required one, KAI computes the free
+resources of the narrow domain only, and treats the required domain as full. Source: KAI-Scheduler, `plugins/topology`
 (`job_filtering.go`, `node_scoring.go`).
 """
 

@@ -1,4 +1,4 @@
-"""The order of a few wanted jobs among many waiting jobs, without taking the other jobs one by one.
+"""Compute the order of a few wanted jobs among many waiting jobs, without taking the other jobs one by one.
 
 `JobQueue` takes the jobs before a wanted job and drops them. Each of these jobs matters only by its request, which
 decides the sort key of its queue while the job is next. The next job always comes from the queue with the smallest key.

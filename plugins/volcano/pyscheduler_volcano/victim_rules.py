@@ -1,6 +1,6 @@
-"""The tasks that a session may evict, their order, and a note of each plan that comes to nothing.
+"""Find the tasks (pods) that a session may evict, sort them, and record each plan of evictions that was given up.
 
-The policies of the first tier that leaves any victim decide. Source: Volcano `framework/session_plugins.go`.
+The first tier whose policies accept any victim decides. Source: Volcano `framework/session_plugins.go`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Check the policies and actions of other Python packages when they are loaded, and the answers of these policies.
 
-Without this check, a wrong answer would raise an error in the code that reads the answer, and that code would look
-guilty. Arrays are checked if their length is known. The policies of this project are not checked: their tests check
+Without this check, a wrong answer would raise an error in the code that reads the answer, and the error would not name
+the policy. Arrays are checked if their length is known. The policies of this project are not checked: their tests check
 them, and a check of each call would cost time.
 """
 

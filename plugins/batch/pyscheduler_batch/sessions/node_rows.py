@@ -1,6 +1,6 @@
 """The nodes of a session, a row each: their pods, and the sums of what pods hold.
 
-A row is read anew when the generation of its node changes. What nodes offer and what is requested of them comes from
+A row is read anew when the generation of its node changes. The allocatable and the requested amounts of nodes come from
 the columns of the snapshot.
 """
 

@@ -1,4 +1,4 @@
-"""The source of past use of queues, as KAI configures it in `usageDBConfig`.
+"""Read the settings for the past use of queues, which KAI calls `usageDBConfig`: who counts it, and over which time.
 
 Source: KAI-Scheduler `pkg/scheduler/cache/usagedb/api`, `usagedb/hub.go`, `usagedb/prometheus`.
 """

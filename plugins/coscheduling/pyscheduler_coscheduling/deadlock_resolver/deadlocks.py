@@ -1,4 +1,4 @@
-"""The resolver of deadlocks: each of several groups holds nodes that another needs, so that none can be complete.
+"""Resolve deadlocks, in which each of several groups holds nodes that another needs, so that none can be complete.
 
 A unit is a group, or a gang group (gangs that start together); a contender is a unit that lacks members. There is a
 deadlock if all of this is true for the grace time:

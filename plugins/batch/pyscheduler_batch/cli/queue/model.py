@@ -1,7 +1,7 @@
 """Build the tables of queues and jobs that `pyscheduler queue` shows: the same tables that a scheduler would build.
 
 There is one set of tables per dialect (the kinds of queues and pod groups of one system, such as KAI). The tables are
-built without a scheduler. So they contain the pods of every scheduler, and no profile needs to be configured.
+built from API objects, without a configuration of profiles. They contain the pods of all schedulers.
 """
 
 from __future__ import annotations
