@@ -1,7 +1,7 @@
 """Decodes Kubernetes objects, lists and watch events from JSON, and encodes objects.
 
-msgspec decodes the bytes in one go, straight into the typed objects. Two problems are solved by decoding the bytes
-concerned a second time, more slowly, so that objects without these problems cost nothing more:
+msgspec decodes the bytes in one go, straight into the typed objects. In two cases the bytes are decoded a second time,
+which is slower; all other objects are decoded once:
 
 * Go writes ``null`` for an empty list, map or text. The object is decoded again without its nulls, so that each such
   field gets its zero value, as in Go. (A null entry of a map, which no API server sends, is dropped; Go would keep its

@@ -1,4 +1,4 @@
-"""Translates cloud disks that objects describe in the form from before CSI into CSI volumes.
+"""Translates cloud disks in the old form, from before CSI, into CSI volumes.
 
 Kubernetes once had built-in drivers for the disks of some clouds. Objects may still name such a disk, but now a CSI
 driver on the node serves it. This module returns what scheduling needs of the CSI volume: the driver, the handle and,

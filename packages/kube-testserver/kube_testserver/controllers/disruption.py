@@ -1,8 +1,8 @@
 """A small disruption controller: it updates the numbers in the status of PodDisruptionBudgets.
 
 The API server grants an eviction by the status of a budget (`eviction`): the numbers of expected pods, of healthy pods,
-and of pods that may be evicted. The controller remembers of each selected pod its name, health, deletion and owner. So
-when one pod changes, the other pods need not be read.
+and of pods that may be evicted. The controller keeps the name, health, deletion and owner of each selected pod. So when
+one pod changes, the other pods need not be read.
 
 Rules and messages are those of ``pkg/controller/disruption/disruption.go``. Differs from kube-controller-manager: the
 controller knows only the workloads in `CONTROLLERS` and custom resources with a scale, and records no events.

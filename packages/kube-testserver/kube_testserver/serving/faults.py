@@ -2,7 +2,7 @@
 
 A `Fault` says which requests fail, how often, and how: with an error status, a delay, an answer that is lost after the
 write was done, or a connection that breaks before the write. `Router.drop_watches` ends watches, or cuts them, also
-within a line. Chance comes from a seeded source, delays from the server's clock.
+within a line. Random numbers come from a seeded generator, and the server's clock measures delays.
 """
 
 from __future__ import annotations

@@ -5,6 +5,6 @@ schema to an object. `schema_types` returns the CEL types of schemas, and the CE
 `kube_cel`, which is slow to import, so callers import them only for a schema that has rules.
 
 Source: Kubernetes 1.36, `apiextensions-apiserver/pkg/apiserver/schema/cel`. Differs from Kubernetes: the cost of a rule
-is not estimated, only counted while it runs; and a list of the type ``set`` or ``map`` equals a list that is written in
-a rule only if both have the same order.
+is not estimated, only counted while it runs. The order of a list of the type ``set`` or ``map`` matters if a rule
+compares the list with a literal list.
 """
