@@ -1,4 +1,4 @@
-"""Check a batch scheduler by the log of an API server: objects and writes go in, violated rules come out.
+"""Check a batch scheduler by the log of an API server: read objects and writes, and return the violated rules.
 
 Belongs here: a reader of the objects, a model of shares and gangs, and nine rules. Does not belong here: anything that
 the scheduler uses. This package imports no other package of pyscheduler, and no package that schedules pods imports it;

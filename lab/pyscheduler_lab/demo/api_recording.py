@@ -1,8 +1,8 @@
 """Record every write of an API server over plain HTTP, for the audit of batch scheduling.
 
-One thread per kind lists and then watches. A cut connection is resumed where it ended, so that the log has no gap. If
-the server does not serve a kind yet, the thread asks again every 0.2 s. So the first changes of such a kind may be
-missing, but not their result.
+One thread per kind lists the objects, and then watches them. After a broken connection, the watch continues from the
+last version, so that the log has no gap. If the server does not serve a kind yet, the thread asks again every 0.2 s. So
+the first changes of such a kind may be missing, but not their result.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
 The module shares no code with the scheduler. It reads all changes of pods over plain HTTP, from before the first
 binding, and checks:
 
-* Before the first member of a gang was bound, the nodes that the gang then used had room for its whole minimum. The
-  rest of the minimum followed within a bounded time. So no member held a node while others waited for a node.
-* At every other revision, none of a gang's members was bound, or its whole minimum.
+* Before the first member of a gang was bound, the nodes to which the gang was later bound had room for its whole
+  minimum. The rest of the minimum followed within a bounded time. So no member held a node while others waited for a
+  node.
+* At every other revision, either no member of a gang was bound, or at least its minimum.
 * No member ended before its gang was complete, and all members succeeded.
 * No node was overcommitted at any revision, and no pod was bound twice.
 """

@@ -1,5 +1,5 @@
-"""Run the real scheduler in simulated clusters: traces as API objects, scenarios and reports.
+"""Run the real scheduler on simulated clusters: replay traces of jobs, run scenario files, and report the results.
 
 Belongs here: whatever feeds the scheduler with simulated clusters. Does not belong here: a second scheduler;
-simulations run the one that users run. Opens no sockets.
+simulations run the one that users run. The package opens no sockets.
 """

@@ -1,7 +1,7 @@
 """Follow the pods of a simulated cluster over their whole life, and check invariants.
 
-The module reads the API server's log of changes, so that it sees every message that a user could have seen, even one
-that was in a condition only for an instant.
+The module reads the API server's log of changes. So it sees every message that a condition of a pod ever had, even if
+another message replaced it at once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Run cases of KAI-Scheduler: one scheduling cycle on a small cluster, of which all decisions are returned.
+"""Run cases of KAI-Scheduler: run one scheduling cycle on a small cluster, and return all decisions.
 
-Cases and answers have the form of recorded cycles of KAI-Scheduler. Times in a case are seconds before the cycle.
+Cases and results have the form of recorded cycles of KAI-Scheduler. Times in a case are seconds before the cycle.
 """
 
 from __future__ import annotations
