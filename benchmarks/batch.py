@@ -1,8 +1,8 @@
 """Measure scheduling rounds (passes) of a batch profile: KAI's own benchmarks, and a large tree of queues.
 
 A pass runs on a cluster in memory, and its decisions are not carried out. So a figure is the CPU time of the decisions:
-policies, search and placements. Each benchmark checks that the pass decides what it should. `KAI` has KAI's own figures
-by benchmark and size: CPU time of KAI-Scheduler, measured on a machine of two shared cores.
+policies, search and placements. Each benchmark checks that the pass decides what it should. `KAI` has the CPU time of
+KAI-Scheduler for each benchmark and size, measured on a machine of two shared cores.
 """
 
 from __future__ import annotations

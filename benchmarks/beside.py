@@ -1,4 +1,4 @@
-"""Other schedulers measured beside ours: as programs, in turns, on one real API server.
+"""Compare pyscheduler with other schedulers: run each as a program, in turns, on one real API server.
 
     python -m benchmarks.beside --kubeconfig FILE "kube-scheduler=/path/to/kube-scheduler --config {config}"
 

@@ -1,4 +1,4 @@
-"""The client path over HTTP, on a cluster with objects of realistic size: first list, relist, reaction, memory.
+"""Measure the API client over HTTP, with objects of realistic size: first list, relist, reaction time, memory.
 
 The scheduler runs in this process and the server in another, so CPU time and memory are the scheduler's alone.
 """

@@ -1,4 +1,4 @@
-"""The shapes of Kueue's scalability test: its generator's `baseline` and `large-scale`, with Kueue's figures.
+"""The two sizes of Kueue's scalability test, `baseline` and `large-scale`, and the results of Kueue for each.
 
 Source: Kueue `test/performance/scheduler/configs`, files `generator.yaml` and `rangespec.yaml`. The figures are
 averages of Kueue's CI, on 6 CPUs.

@@ -7,8 +7,8 @@ The recorder follows Kueue's runner (`test/performance/scheduler/runner`, contro
 - *Time to admission* of a workload lasts from its creation to its admission, here its binding. An evicted workload is
   created again, and its first creation and its last admission count. Kueue reads both times from the object, in whole
   seconds; here a clock is read when the store changes.
-- *Usage* of a queue comes from the status of its object: between two events of the queue, the amount of the first one
-  counts. The usage of all queues is the sum over the queues, divided by the time from the first event of any queue to
+- *Usage* of a queue comes from the status of its object: the amount in an event counts until the next event of the
+  queue. The usage of all queues is the sum over the queues, divided by the time from the first event of any queue to
   the last, and by the sum of the nominal quotas. As in Kueue, amounts of evicted workloads count, and pods count until
   their end is seen.
 - A workload runs for its time from the moment when the kubelet has started it. A test is over when all workloads have

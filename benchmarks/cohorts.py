@@ -4,10 +4,11 @@
 the figures as Kueue's runner does. The scheduler is in this process and works over HTTP, in real time.
 
 Each workload is a pod without a group, in a queue of Volcano, whose fields fit best: `deserved` is the nominal quota,
-`capability` is the quota with the borrowing limit, and `parent` is the cohort. Reclaim takes what a queue holds beyond
-`deserved`, for a queue that holds less than its own, and preempt evicts lower priorities of the same queue. KAI would
-protect the two higher priorities, and would divide by weight what queues borrow. Kueue has no nodes: a cohort is a pool
-as large as the sum of its quotas. Here a cohort is one node of that size, which its pods select.
+`capability` is the quota with the borrowing limit, and `parent` is the cohort. The action reclaim evicts pods of queues
+above their `deserved`, for queues below their `deserved`. The action preempt evicts pods of lower priority in the same
+queue. A queue of KAI fits less well: KAI would protect the pods of the two higher priorities, and would divide borrowed
+quota by weight. Kueue has no nodes: a cohort is a pool as large as the sum of its quotas. Here a cohort is one node of
+that size, which its pods select.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A round begins with all measured pods queued. It is measured from the first cycle until the cache has seen the last pod
 bound, which includes the queue, the cycle, the binding, the event, and the update from the watch. The time of the first
-list is a figure of its own. In mode `cycle` the API server is in this process, so every figure includes its share.
+list is a figure of its own. In mode `cycle` the API server is in this process, so every figure includes the time of the
+server.
 """
 
 from __future__ import annotations

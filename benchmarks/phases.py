@@ -1,9 +1,8 @@
 """Measure the CPU time of a scheduler by phase (queue, filters, binding ...), from samples of the stack.
 
-A timer takes samples as often as the kernel ticks. A sample takes some microseconds, and nothing else is slowed down;
-even so, samples are taken in a round of their own, whose times are not used. A sample counts for the innermost frame
-that the table of phases knows, or for PostFilter if that is running. All other samples count for aiohttp or the event
-loop.
+A timer takes a sample at each tick of the kernel. A sample takes some microseconds, so samples are taken in a round of
+their own, whose times are not used. If PostFilter is running, the sample counts for PostFilter. Otherwise it counts for
+the phase of the innermost frame that is in the table of phases. All other samples count for aiohttp or the event loop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An API server for the benchmarks, in a process of its own, so that the scheduler's process has its figures to itself.
+"""An API server for the benchmarks, in a process of its own, so that figures of the scheduler do not include it.
 
 The server begins with a cluster of some size, and carries out orders from stdin. Each order is one line of JSON,
 answered by a line on stdout. The server ends when stdin is closed.

@@ -1,6 +1,6 @@
-"""Pods that wait at Permit, ten thousand at a time: the cost of waiting, and the time of a verdict for all of them.
+"""Measure ten thousand pods that wait at Permit: the cost of waiting, and the time until all waits have ended.
 
-The memory is that which is freed when all waits end: the waits, their binding cycles, and the reservations.
+The figure for memory is the memory that is freed when all waits end: waits, binding cycles and reservations.
 """
 
 from __future__ import annotations
