@@ -11,6 +11,7 @@ import yaml
 
 from pyscheduler.testing import node_manifest, pod_manifest
 from tests.cli.conftest import Run
+from tests.cli.test_explain import installed
 
 Object = dict[str, Any]
 
@@ -97,6 +98,120 @@ def test_untolerated_taints_are_counted(tmp_path: Path, run: Run) -> None:
     code, out, _ = run("explain", "p", "--objects", file)
     assert code == 0
     assert "not tolerated: gpu=yes:NoSchedule (3 nodes)" in " ".join(out.split())
+
+
+def port(number: int) -> list[Object]:
+    """Return the containers of a pod that takes a port of its node."""
+    return [{"name": "main", "ports": [{"containerPort": 80, "hostPort": number}]}]
+
+
+def spread() -> list[Object]:
+    """Return a constraint that spreads the pods of `web` over zones."""
+    selector = {"matchLabels": {"app": "web"}}
+    return [
+        {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector},
+    ]
+
+
+def zone(name: str, *, cpu: str) -> Object:
+    """Return a node in a zone of its own."""
+    return node_manifest(f"node-{name}", allocatable={"cpu": cpu, "pods": "9"}, labels={"zone": name})
+
+
+CLAIM = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaim",
+    "metadata": {"name": "gpus", "namespace": "default"},
+    "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": 2}}]}},
+}
+
+
+@pytest.mark.parametrize(
+    ("objects", "spec", "words"),
+    [
+        pytest.param(
+            [zone("a", cpu="4"), pod_manifest("web-0", node_name="node-a")],
+            {"containers": port(8080)},
+            ["default/web-0 holds port 8080/TCP"],
+            id="port",
+        ),
+        pytest.param(
+            [zone("a", cpu="0"), zone("b", cpu="4"), pod_manifest("web-0", node_name="node-b", labels={"app": "web"})],
+            {"topologySpreadConstraints": spread()},
+            ["maxSkew 1 per zone: pods by domain: a 0, b 1"],
+            id="spread",
+        ),
+        pytest.param(
+            [zone("a", cpu="4"), CLAIM],
+            {"resourceClaims": [{"name": "gpus", "resourceClaimName": "gpus"}]},
+            ["claim default/gpus asks for 2 of device class gpu, which does not exist"],
+            id="device class",
+        ),
+    ],
+)
+def test_cause_in_a_cluster_of_its_own(
+    tmp_path: Path, run: Run, objects: list[Object], spec: Object, words: list[str]
+) -> None:
+    """The holder of a port, the domains of a spread constraint, and the class of a claim are named."""
+    pod = manifest("p", **spec)
+    pod["metadata"]["labels"] = {"app": "web"}
+    for each in objects:
+        if each["kind"] == "Pod" and "containers" in spec:
+            each["spec"]["containers"] = spec["containers"]
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all([*objects, pod]))
+    code, out, err = run("explain", "p", "--objects", file)
+    assert code == 0, err
+    text = " ".join(out.split())
+    assert [word for word in words if word not in text] == []
+
+
+def test_priority_that_may_not_preempt_is_named(tmp_path: Path, run: Run) -> None:
+    """A victim would make room; the pod's own policy forbids it."""
+    held = pod_manifest("held", node_name="node-a", requests={"cpu": "4"})
+    pod = manifest("p", priority=10, preemptionPolicy="Never")
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all([zone("a", cpu="4"), held, pod]))
+    code, out, _ = run("explain", "p", "--objects", file)
+    assert code == 0
+    assert "not eligible due to preemptionPolicy=Never." in " ".join(out.split())
+
+
+RACKS = """
+from pyscheduler import FilterPlugin, Status
+from pyscheduler.framework.hooks import hookimpl
+
+
+class Racks(FilterPlugin):
+    def filter(self, state, pod, node):
+        return Status.unschedulable("rack is full")
+
+    def why(self, pod, node):
+        if "fails" in pod.labels:
+            raise LookupError("no such rack")
+        return f"the rack of {node.name} has 40 of 40 pods"
+
+
+@hookimpl
+def pyscheduler_register(registry):
+    registry.add("Racks", Racks)
+"""
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_plugin_of_a_stranger_says_why(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+    """Its text stands beside its reason; if it fails, a note says so, and the reason stands alone."""
+    config = installed(tmp_path, monkeypatch, "Racks", RACKS)
+    file = tmp_path / "cluster.yaml"
+    labels = {"fails": ""} if fails else {}
+    file.write_text(yaml.safe_dump_all([zone("a", cpu="4"), pod_manifest("p", labels=labels)]))
+    code, out, err = run("explain", "p", "--objects", file, "--config", config)
+    assert code == 0
+    text = " ".join(out.split())
+    assert "1 of 1 nodes: rack is full" in text
+    assert ("the rack of node-a has 40 of 40 pods" in text) is not fails
+    note = "note: plugin Racks failed to say why it rejected nodes: LookupError: no such rack"
+    assert (note in err) is fails
 
 
 @pytest.mark.parametrize("pod", ["gang-0", "broken"])
