@@ -1,6 +1,6 @@
 """A barrier between PreBind and Bind: the members of a gang are bound only once enough of them are prepared.
 
-A member that cannot be prepared, for example because its volume cannot be provisioned, then leaves no gang half bound.
+So no gang is half bound if a member cannot be prepared, for example because its volume cannot be provisioned.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Reads cluster objects for the rules: from watches, else by a request to the API server.
 
-If a watch of PodGroups, PriorityClasses or the ConfigMap of defaults does not show an object, the object does not
-exist. An object of another kind is requested. Kinds that are not watched may not be read.
+All kinds that the rules may read are watched; other kinds have to be named in `extraOwners`. If the watch of
+PodGroups, PriorityClasses or the ConfigMap of defaults does not show an object, the object does not exist. If the watch
+of another kind does not show an object, the object is requested.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class _Unread(Exception):  # noqa: N818 - it asks for a read
 
 
 class ClusterLookup:
-    """The lookup of one profile. Kinds that are not watched may not be read."""
+    """The lookup of one profile."""
 
     def __init__(self, handle: Handle, settings: Settings, kinds: Iterable[ResourceKind]) -> None:
         self.settings = settings

@@ -1,4 +1,4 @@
-"""The action `preempt` of Volcano: evict pods of the same queue, and also of the same job, for jobs that lack nodes.
+"""The action `preempt` of Volcano: a job that lacks nodes evicts pods of its queue, also its own.
 
 Source: Volcano `actions/preempt`.
 """

@@ -1,9 +1,9 @@
 """Scores for ScheduleAnyway constraints: fewer matching pods in a node's domains are better.
 
 A constraint whose topology key has more domains gets a higher weight, log(domains + 2), because each domain then has
-fewer pods. For each constraint, a node gets the number of matching pods in its domain times this weight, plus `maxSkew`
-less one. Each node's total is rounded half away from zero, and then normalised to 0..100. Figures are float64 in
-kube-scheduler's order of operations.
+fewer pods. The total of a node is the sum over the constraints: matching pods in its domain * weight + (maxSkew - 1). A
+lower total is better. Totals are rounded half away from zero, and then normalised so that the lowest gets 100. Figures
+are float64 in kube-scheduler's order of operations.
 
 Source: kube-scheduler 1.36, `plugins/podtopologyspread/scoring.go`.
 """
