@@ -61,7 +61,8 @@ def pod_requests(
     containers = spec.containers
     if (
         len(containers) == 1
-        and not (spec.init_containers or spec.overhead or fill_missing)
+        and not (spec.init_containers or spec.overhead)
+        and (not fill_missing or _DEFAULTS.keys() <= containers[0].resources.requests.keys())
         and spec.resources is None
         and not (use_status and pod.status.container_statuses)
     ):
@@ -131,12 +132,12 @@ def non_zero_requests(pod: Pod, *, use_status: bool = True, pod_level: bool = Tr
 
     Silent containers count for the defaults; with pod-level requests only for what the pod requests nowhere.
     """
-    if pod_level and has_pod_level_requests(pod):
-        plain = _total(pod, _NO_DEFAULTS, use_status=use_status, pod_level=True)
-        defaults = {name: nanos for name, nanos in _DEFAULTS.items() if name not in plain}
-        total = _total(pod, defaults, use_status=use_status, pod_level=True) if defaults else plain
-    else:
-        total = _total(pod, _DEFAULTS, use_status=use_status, pod_level=False)
+    if not (pod_level and has_pod_level_requests(pod)):
+        amounts = pod_requests(pod, use_status=use_status, pod_level=False, fill_missing=True)
+        return amounts.get(_CPU, 0), amounts.get(_MEMORY, 0)
+    plain = _total(pod, _NO_DEFAULTS, use_status=use_status, pod_level=True)
+    defaults = {name: nanos for name, nanos in _DEFAULTS.items() if name not in plain}
+    total = _total(pod, defaults, use_status=use_status, pod_level=True) if defaults else plain
     return milli_of(total.get(_CPU, 0)), value_of(total.get(_MEMORY, 0))
 
 
