@@ -53,7 +53,7 @@ class FastHistogram:
             self._series[()] = _Series(len(self._bounds))
         self._start = time.time_ns()
 
-    def record(self, value: float, *labels: str) -> None:
+    def record(self, value: float, labels: tuple[str, ...] = ()) -> None:
         """Record a measurement under the given label values, in the order of the label names."""
         try:
             series = self._series[labels]

@@ -127,7 +127,7 @@ class Metrics:
         series = self._series.get(family)
         if series is None:
             series = self._series[family] = self._histogram(family)
-        series.record(value, *labels)
+        series.record(value, labels)
 
     def warning(self, kind: str) -> None:
         """Count a warning."""

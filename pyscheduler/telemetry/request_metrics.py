@@ -45,20 +45,20 @@ class RequestMetrics:
     def authenticated(self, *, result: str, username: str, seconds: float) -> None:
         """Count an authentication and its user; `username` is "" if it failed."""
         self._authentications[(result,)] += 1
-        self._authentication_seconds.record(seconds, result)
+        self._authentication_seconds.record(seconds, (result,))
         if username:
             self._users[(_category(username),)] += 1
 
     def authorized(self, *, result: str, seconds: float) -> None:
         """Count a decision: `allowed`, `denied`, `no-opinion` or `error`."""
         self._authorizations[(result,)] += 1
-        self._authorization_seconds.record(seconds, result)
+        self._authorization_seconds.record(seconds, (result,))
 
     def token_looked_up(self, *, hit: bool, seconds: float) -> None:
         """Record a lookup in the token cache."""
         status = "hit" if hit else "miss"
         self._look_ups[(status,)] += 1
-        self._look_up_seconds.record(seconds, status)
+        self._look_up_seconds.record(seconds, (status,))
 
     @contextmanager
     def fetching_token(self) -> Iterator[None]:
@@ -81,7 +81,7 @@ class RequestMetrics:
     def reviewed(self, kind: str, *, code: str, seconds: float) -> None:
         """Count a review of `kind` `authn` or `authz`; the code is `<error>` if no answer came."""
         self._reviews[kind][(code,)] += 1
-        self._review_seconds[kind].record(seconds, code)
+        self._review_seconds[kind].record(seconds, (code,))
 
 
 def _category(username: str) -> str:
