@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pyscheduler.api import Pod
-from pyscheduler.cli.explain_json import explain_json
+from pyscheduler.cli.explain_json import answer_json
 from pyscheduler.framework import (
     ClusterEventWithHint,
     Code,
@@ -274,7 +274,7 @@ async def test_explain_and_the_queue_show_the_moment(cluster: FakeCluster) -> No
     """The answer of `explain` and the dump of the queue say in how many seconds the pod is retried."""
     framework = cluster.framework(enable=[Doors])
     pod = (await framework.schedule("p", labels={"n1": "200", "n2": "100"})).pod
-    answer: dict[str, Any] = explain_json(await evaluate(framework.scheduler, framework.profile, pod))
+    answer: dict[str, Any] = answer_json(await evaluate(framework.scheduler, framework.profile, pod))
     assert answer["filter"]["n1"]["retryAfterSeconds"] == 200
     assert answer["filter"]["n2"]["retryAfterSeconds"] == 100
     (line,) = framework.scheduler.queue.dump()

@@ -6,6 +6,7 @@ import pytest
 
 from pyscheduler.api import Pod
 from pyscheduler.cli.explain_json import explain_json
+from pyscheduler.cli.explanation import explanation_of
 from pyscheduler.framework import CycleState, PermitPlugin, Status
 from pyscheduler.scheduler.evaluation import evaluate
 from pyscheduler.testing import FakeCluster
@@ -53,8 +54,10 @@ async def test_reason_is_shown_while_the_pod_waits(cluster: FakeCluster, gates: 
     (event,) = cluster.events("WaitingOnPermit")
     assert event["note"] == "Waiting with a reserved place on n1: licence"
     assert event["type"] == "Normal"
-    answer = explain_json(await evaluate(framework.scheduler, framework.profile, cluster.pod("p")))
+    found = await evaluate(framework.scheduler, framework.profile, cluster.pod("p"))
+    answer = explain_json(found, explanation_of(found, "a file", [found.profile.name]))
     assert answer["permit"] == {"code": "Wait", "message": "licence"}
+    assert (answer["reason"], answer["contradicts"]) == ("WaitingOnPermit", False)
 
     waiting = framework.profile.handle.get_waiting_pod(pod.uid)
     assert waiting is not None
