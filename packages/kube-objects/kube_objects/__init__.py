@@ -129,6 +129,7 @@ from kube_objects.policy import (
 from kube_objects.quantity import (
     MAX_INT64 as MAX_INT64,
     Quantity as Quantity,
+    format_quantity as format_quantity,
     milli_of as milli_of,
     parse_quantity as parse_quantity,
     quantity_milli as quantity_milli,

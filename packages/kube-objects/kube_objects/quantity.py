@@ -37,6 +37,10 @@ _PATTERN: Final = re.compile(
     r"(?:[eE](?P<exponent>[+-]?[0-9]+)|(?P<suffix>[numkMGTPE]|[KMGTPE]i))?"
 )
 _POWERS_OF_TEN: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+#: The suffixes of a canonical quantity: powers of a thousand from a billionth on, and powers of 1,024.
+_DECIMAL_SUFFIXES: Final = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
+_BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_KIBI: Final = 1024
 _POWERS_OF_TWO: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 
@@ -109,6 +113,26 @@ class Quantity:
 
     def __repr__(self) -> str:
         return f"Quantity({self.text!r})"
+
+
+def format_quantity(nanos: int, *, is_binary: bool = False) -> str:
+    """Return the canonical text of an amount: `1500m`, `2k`, `3Gi`, with the largest suffix that leaves no fraction.
+
+    As in Kubernetes, `is_binary` only concerns whole amounts from 1,024 units on.
+    """
+    if not nanos:
+        return "0"
+    whole, rest = divmod(nanos, NANO)
+    if is_binary and not rest and abs(whole) >= _KIBI:
+        return _scaled(whole, _KIBI, _BINARY_SUFFIXES)
+    return _scaled(nanos, 1000, _DECIMAL_SUFFIXES)
+
+
+def _scaled(amount: int, base: int, suffixes: tuple[str, ...]) -> str:
+    power = 0
+    while amount % base == 0 and power < len(suffixes) - 1:
+        amount, power = amount // base, power + 1
+    return f"{amount}{suffixes[power]}"
 
 
 def value_of(nanos: int) -> int:

@@ -11,6 +11,7 @@ from kube_objects.errors import PySchedulerError, QuantityError
 from kube_objects.quantity import (
     MAX_INT64,
     NANO,
+    format_quantity,
     milli_of,
     parse_quantity,
     quantity_milli,
@@ -241,3 +242,23 @@ def test_any_text_is_a_number_or_a_quantity_error(text: str) -> None:
     except QuantityError:
         return
     assert abs(nanos) <= MAX_INT64 * NANO
+
+
+@pytest.mark.parametrize(
+    ("nanos", "is_binary", "text"),
+    [
+        (0, True, "0"),
+        (1, False, "1n"),
+        (1500 * 10**6, True, "1500m"),
+        (1000 * NANO, True, "1k"),
+        (1024 * NANO, True, "1Ki"),
+        (1024 * NANO, False, "1024"),
+        (1536 * 2**20 * NANO, True, "1536Mi"),
+        (-2048 * NANO, True, "-2Ki"),
+        (10**22 * NANO, False, "10000E"),
+        (2**70 * NANO, True, "1024Ei"),
+    ],
+)
+def test_canonical_text(nanos: int, is_binary: bool, text: str) -> None:
+    """The text has the largest suffix that leaves no fraction, as Kubernetes writes amounts."""
+    assert format_quantity(nanos, is_binary=is_binary) == text

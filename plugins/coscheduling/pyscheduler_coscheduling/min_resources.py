@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pyscheduler.api import QuantityError, parse_quantity, pod_requests
+from pyscheduler.api import QuantityError, format_quantity, parse_quantity, pod_requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,9 +28,6 @@ _PODS: Final = "pods"
 _CPU: Final = "cpu"
 _NANO: Final = 10**9
 _NANOS_PER_MILLI: Final = 10**6
-_KIBI: Final = 1024
-_DECIMAL: Final = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
-_BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 def resource_gap(
@@ -111,13 +108,4 @@ def _missing_on_best(wanted: Mapping[str, int], free: Mapping[str, NDArray[np.in
 
 def format_nanos(nanos: int, *, like: RawQuantity = "") -> str:
     """Return an amount above 0 in Kubernetes' notation, with the kind of suffix of `like`: `1500m`, `2k`, `3Gi`."""
-    text = like if isinstance(like, str) else ""
-    if text.endswith("i") and nanos % _NANO == 0 and nanos >= _KIBI * _NANO:
-        amount, power = nanos // _NANO, 0
-        while amount % _KIBI == 0 and power < len(_BINARY) - 1:
-            amount, power = amount // _KIBI, power + 1
-        return f"{amount}{_BINARY[power]}"
-    amount, power = nanos, 0
-    while amount % 1000 == 0 and power < len(_DECIMAL) - 1:
-        amount, power = amount // 1000, power + 1
-    return f"{amount}{_DECIMAL[power]}"
+    return format_quantity(nanos, is_binary=isinstance(like, str) and like.endswith("i"))

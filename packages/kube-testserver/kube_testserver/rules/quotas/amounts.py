@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kube_objects.quantity import NANO, parse_quantity
+from kube_objects.quantity import NANO, format_quantity, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from kube_objects.meta import RawQuantity
 
 __all__ = ["ONE", "ZERO", "Amount", "Amounts", "added", "read", "subtracted"]
-
-_DECIMAL: Final = ((-3, "n"), (-2, "u"), (-1, "m"), (0, ""), (1, "k"), (2, "M"), (3, "G"), (4, "T"), (5, "P"), (6, "E"))
-_BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
-_KIBI: Final = 1024
 
 
 class Amount(NamedTuple):
@@ -37,19 +33,7 @@ class Amount(NamedTuple):
         return Amount(self.nanos - other.nanos, self.is_binary if self.nanos else other.is_binary)
 
     def __str__(self) -> str:
-        """Return the canonical form: the largest suffix with which the number is whole."""
-        whole, rest = divmod(self.nanos, NANO)
-        if self.is_binary and not rest and abs(whole) >= _KIBI:
-            power = 0
-            while whole % _KIBI == 0 and power < len(_BINARY) - 1:
-                whole, power = whole // _KIBI, power + 1
-            return f"{whole}{_BINARY[power]}"
-        number, suffix = self.nanos, _DECIMAL[0][1]
-        for _, suffix in _DECIMAL:
-            if not number or number % 1000 or suffix == _DECIMAL[-1][1]:
-                break
-            number //= 1000
-        return f"{number}{suffix}" if number else "0"
+        return format_quantity(self.nanos, is_binary=self.is_binary)
 
 
 Amounts = dict[str, Amount]
