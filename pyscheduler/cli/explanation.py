@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HOLDS", "INFO", "OK", "Explanation", "Step", "explanation_of"]
 
-#: The results of a step: no objection, the step holds the pod, or a fact that decides nothing by itself.
+#: The results of a step: no objection, the step holds the pod or job, or a fact that decides nothing by itself.
 OK: Final = "ok"
 HOLDS: Final = "holds"
 INFO: Final = "info"
@@ -37,7 +37,7 @@ _PREEMPTION: Final = " preemption: "
 
 @attrs.frozen
 class Step:
-    """One step on the way of a pod to its node. `reason` is "" unless the step holds the pod."""
+    """One step on the way of a pod or job to its nodes. `reason` is "" unless the step holds it."""
 
     name: str
     result: str

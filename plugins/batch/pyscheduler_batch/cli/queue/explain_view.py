@@ -11,7 +11,8 @@ from pyscheduler.cli.podgroup.view import indented
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pyscheduler_batch.cli.queue.explanation import Explanation, Step
+    from pyscheduler.cli.explanation import Step
+    from pyscheduler_batch.cli.queue.explanation import Explanation
 
 __all__ = ["data_of", "explained", "planned"]
 

@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 
 from pyscheduler.api import format_time
+from pyscheduler.cli.explanation import HOLDS, INFO, OK, Step
 from pyscheduler_batch.cli.queue.model import WAITING, missing_pods
 from pyscheduler_batch.contract import JobOrder
 from pyscheduler_batch.model.amounts import amount_text, amounts_text
@@ -41,28 +42,13 @@ if TYPE_CHECKING:
     #: By step, reasons with their messages.
     _Reasons: TypeAlias = defaultdict[str, list[tuple[str, str]]]
 
-__all__ = ["HOLDS", "Explanation", "Step", "explain", "placements"]
-
-#: The results of a step: nothing to object, the step holds the job, or a fact that decides nothing by itself.
-OK: Final = "ok"
-HOLDS: Final = "holds"
-INFO: Final = "info"
+__all__ = ["Explanation", "explain", "placements"]
 
 #: The reasons of jobs that no pass considers.
 NO_PROFILE: Final = "NoBatchProfile"
 OTHER_POOL: Final = "OtherNodePool"
 #: How many names a sentence lists.
 _NAMED: Final = 5
-
-
-@attrs.frozen
-class Step:
-    """One step on the way of a job to its nodes. `reason` is "" unless the step holds the job."""
-
-    name: str
-    result: str
-    reason: str
-    text: str
 
 
 @attrs.frozen(kw_only=True)
