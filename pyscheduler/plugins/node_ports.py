@@ -59,11 +59,11 @@ class NodePorts(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
 
     def why(self, pod: Pod, node: NodeInfo) -> str:
         texts = []
-        for ip, protocol, port in host_ports(pod):
-            for info in node.pods:
-                used = HostPorts()
-                for each in host_ports(info.pod):
-                    used.add(*each)
+        for info in node.pods:
+            used = HostPorts()
+            for each in host_ports(info.pod):
+                used.add(*each)
+            for ip, protocol, port in host_ports(pod):
                 if used.conflicts(ip, protocol, port):
                     texts.append(f"{info.pod.key} holds port {port}/{protocol}")
         return "; ".join(texts)

@@ -31,7 +31,7 @@ _ALL: Final = 1 << 30
 
 
 class _Account:
-    """What is used of one quota, as of a version of the store, and the record that says so."""
+    """The limits and scopes of one quota, and the amounts that are used of it."""
 
     __slots__ = ("hard", "record", "scopes", "used", "versions")
 

@@ -140,8 +140,7 @@ def _is_in(pod: Pod, scope: Scope) -> bool:
     name, operator, values = scope
     match name:
         case "Terminating" | "NotTerminating":
-            deadline = pod.spec.active_deadline_seconds
-            return (deadline is not None and deadline >= 0) == (name == "Terminating")
+            return _has_deadline(pod.spec.active_deadline_seconds) == (name == "Terminating")
         case "BestEffort" | "NotBestEffort":
             return (qos_class(pod) == "BestEffort") == (name == "BestEffort")
         case "CrossNamespacePodAffinity":
@@ -167,8 +166,11 @@ def _reaches_out(pod: Pod) -> Iterator[bool]:
 
 
 def _is_terminating(pod: Object) -> bool:
-    deadline = (pod.get("spec") or {}).get("activeDeadlineSeconds")
-    return deadline is not None and deadline >= 0
+    return _has_deadline((pod.get("spec") or {}).get("activeDeadlineSeconds"))
+
+
+def _has_deadline(seconds: int | None) -> bool:
+    return seconds is not None and seconds >= 0
 
 
 def _pod_usage(obj: Object) -> Amounts:
