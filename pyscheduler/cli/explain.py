@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 import click
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.evaluation import Evaluation
     from pyscheduler.scheduler.scheduler import Scheduler
+
+    _Explained: TypeAlias = tuple[Evaluation, Explanation]
 
 __all__ = ["ExplainOptions", "command"]
 
@@ -142,11 +144,8 @@ def command(**options: Any) -> None:
             "--objects cannot be combined with --kubeconfig or --master; choose one source of the cluster"
         )
     found, notes = asyncio.run(_explain(given))
-    from pyscheduler.cli.explanation import explanation_of
-
-    explained = [explanation_of(each, _source_of(given), each.served) for each in found]
-    _show(found, explained, notes, given.output or "table", given.top)
-    if any(each.contradicts for each in explained):
+    _show(found, notes, given.output or "table", given.top)
+    if any(explanation.contradicts for _, explanation in found):
         sys.exit(_CONTRADICTION)
 
 
@@ -172,9 +171,7 @@ def _explain_subject(given: ExplainOptions) -> int:
     return found
 
 
-def _show(
-    found: Sequence[Evaluation], explained: Sequence[Explanation], notes: Sequence[str], output: str, top: int
-) -> None:
+def _show(found: Sequence[_Explained], notes: Sequence[str], output: str, top: int) -> None:
     for note in notes:
         first, *traceback = note.split("\n")
         for line in (f"note: {first}", *(f"  {line}" for line in traceback)):
@@ -182,7 +179,7 @@ def _show(
     if output == "table":
         from pyscheduler.cli.explain_view import show
 
-        for number, (each, explanation) in enumerate(zip(found, explained, strict=True)):
+        for number, (each, explanation) in enumerate(found):
             if number:
                 click.echo()
             show(each, explanation, top=top)
@@ -191,7 +188,7 @@ def _show(
 
     from pyscheduler.cli.explain_json import explain_json
 
-    data = [explain_json(each, explanation) for each, explanation in zip(found, explained, strict=True)]
+    data = [explain_json(each, explanation) for each, explanation in found]
     if output == "jsonl":
         for one in data:
             echo(msgspec.json.encode(one).decode())
@@ -204,8 +201,8 @@ def _show(
 # --- one pod -------------------------------------------------------------------------------------
 
 
-async def _explain(options: ExplainOptions) -> tuple[list[Evaluation], list[str]]:
-    """Read the cluster and evaluate the pods; return the evaluations, and notes for the user."""
+async def _explain(options: ExplainOptions) -> tuple[list[_Explained], list[str]]:
+    """Read the cluster and evaluate the pods; return the explained evaluations, and notes for the user."""
     from kube_objects.clock import LoopClock
     from pyscheduler.api import Node, Pod
     from pyscheduler.cluster.object_sources import live_objects, manifest_objects
@@ -257,7 +254,7 @@ async def _explain(options: ExplainOptions) -> tuple[list[Evaluation], list[str]
 
 async def _evaluate_all(
     options: ExplainOptions, config: Configuration, cluster: ReadOnlyCluster, read: Read, clock: Clock, notes: list[str]
-) -> list[Evaluation]:
+) -> list[_Explained]:
     import random
 
     from pyscheduler.config.feature_gates import parse
@@ -291,7 +288,7 @@ async def _evaluate_all(
                 uncreated = await _uncreated(namespace, name, options.namespace, read)
                 raise ConfigError(uncreated or f"pod {namespace}/{name} does not exist, or it has terminated")
             pods = [pod]
-        found = [await _evaluated(scheduler, pod, notes) for pod in pods]
+        found = [await _evaluated(scheduler, pod, _source_of(options), notes) for pod in pods]
         notes += _failure_notes(failures, {pod.key for pod in pods}, with_traceback=options.traceback)
         return found
     finally:
@@ -344,7 +341,8 @@ def _without_verbs(config: Configuration) -> Configuration:
     return attrs.evolve(config, extenders=tuple(silent))
 
 
-async def _evaluated(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Evaluation:
+async def _evaluated(scheduler: Scheduler, pod: Pod, source: str, notes: list[str]) -> _Explained:
+    from pyscheduler.cli.explanation import explanation_of
     from pyscheduler.framework.work_sources import WorkSourcePlugin
     from pyscheduler.scheduler.evaluation import evaluate
 
@@ -356,9 +354,8 @@ async def _evaluated(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Evalua
     sources = (plugin for plugin in profile.plugins.values() if isinstance(plugin, WorkSourcePlugin))
     notes += filter(None, (plugin.note_of_single_pod(profile.name, pod) for plugin in sources))
     found = await evaluate(scheduler, profile, pod, reserve=True, miss_notes=notes)
-    found.served = [*scheduler.profiles]
-    found.is_stored = scheduler.pods.get(pod.name, pod.namespace) is not None
-    return found
+    is_stored = scheduler.pods.get(pod.name, pod.namespace) is not None
+    return found, explanation_of(found, source, [*scheduler.profiles], is_stored=is_stored)
 
 
 def _profile_for(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Profile:

@@ -58,9 +58,12 @@ class Explanation:
     contradicts: bool
 
 
-def explanation_of(found: Evaluation, source: str, served: Sequence[str]) -> Explanation:
-    """Return the explanation; `source` names the configuration, `served` the schedulerNames of its profiles."""
-    steps = [_scheduler(found, source, served), *_attempt(found)]
+def explanation_of(found: Evaluation, source: str, served: Sequence[str], *, is_stored: bool = True) -> Explanation:
+    """Return the explanation; `source` names the configuration, `served` the schedulerNames of its profiles.
+
+    `is_stored`: the pod is an object of the cluster, not only a manifest.
+    """
+    steps = [_scheduler(found, source, served, is_stored=is_stored), *_attempt(found)]
     condition = _condition(found, steps)
     steps += condition
     held = [step for step in steps if step.result == HOLDS]
@@ -75,14 +78,14 @@ def explanation_of(found: Evaluation, source: str, served: Sequence[str]) -> Exp
     )
 
 
-def _scheduler(found: Evaluation, source: str, served: Sequence[str]) -> Step:
+def _scheduler(found: Evaluation, source: str, served: Sequence[str], *, is_stored: bool) -> Step:
     name = found.pod.scheduler_name
     if name in served:
         return Step("scheduler", OK, "", f"profile {name} of {source}")
     names = ", ".join(served)
     text = f'no profile of {source} has the schedulerName "{name}"; it serves {names}'
     # A pod of a manifest, and a pod that has a condition, has or may have another scheduler.
-    is_unseen = found.is_stored and _pod_scheduled(found) is None
+    is_unseen = is_stored and _pod_scheduled(found) is None
     return Step("scheduler", HOLDS if is_unseen else INFO, _NO_PROFILE if is_unseen else "", text)
 
 

@@ -82,10 +82,6 @@ class Evaluation:
     preemption: PreemptionFindings | None = None
     #: By plugin that rejected nodes, how near the pod came; empty unless asked for.
     misses: list[Miss] = attrs.Factory(list)
-    #: The schedulerNames of the configuration, for `explain`.
-    served: list[str] = attrs.Factory(list)
-    #: Whether the pod is an object of the cluster, not only a manifest.
-    is_stored: bool = True
     #: A failure that is no rejection: a plugin broke.
     error: Status | None = None
 
