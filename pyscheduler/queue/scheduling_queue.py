@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.framework.stories import Stories
     from pyscheduler.queue.group_adjacency import AdjacencyKey
     from pyscheduler.queue.heap import SortKey
     from pyscheduler.queue.hints import HintMap, Matches
@@ -101,6 +102,7 @@ class SchedulingQueue:
         is_placed: Callable[[str], bool] = lambda _uid: False,
         on_ready: Callable[[], object] = lambda: None,
         failures: PluginFailures | None = None,
+        stories: Stories | None = None,
     ) -> None:
         self._clock = clock
         self._recorder = recorder
@@ -132,6 +134,7 @@ class SchedulingQueue:
             pre_enqueue=pre_enqueue,
             gating_events=gating_events,
             on_ready=on_ready,
+            stories=stories,
         )
         self._early = EarlyRetries(
             clock=clock,

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyscheduler.framework.events import UNSCHEDULED_POD_ADD, UNSCHEDULED_POD_UPDATE
 from pyscheduler.framework.pod_info import QueuedPodInfo
+from pyscheduler.framework.stories import NullStories
 from pyscheduler.queue.backoff import must_serve_backoff
 from pyscheduler.queue.hints import Strategy
 from pyscheduler.queue.retry_times import LEAST_SECONDS
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import PodInfo
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.status import Status
+    from pyscheduler.framework.stories import Stories
     from pyscheduler.queue.active import ActiveQueue
     from pyscheduler.queue.backoff import BackoffQueue
     from pyscheduler.queue.nominator import Nominator
@@ -125,6 +127,7 @@ class SubQueues:
         pre_enqueue: Mapping[str, PreEnqueue],
         gating_events: Mapping[str, Mapping[str, Sequence[ClusterEvent]]],
         on_ready: Callable[[], object],
+        stories: Stories | None = None,
     ) -> None:
         self._clock = clock
         self._recorder = recorder
@@ -139,6 +142,7 @@ class SubQueues:
         self._pre_enqueue = pre_enqueue
         self._gating_events = gating_events
         self._on_ready = on_ready
+        self._moved = (stories if stories is not None else NullStories()).moved
         #: How many pods have become ready so far.
         self._entered = 0
         #: The values of scheduler_unschedulable_pods, by (plugin, profile), without zeros: how many pods each plugin
@@ -347,6 +351,7 @@ class SubQueues:
         return False
 
     def _went(self, info: QueuedPodInfo, place: QueuePlace, event: str) -> QueuePlace:
+        self._moved(info, place, event)
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug("Pod moved to an internal scheduling queue pod=%s event=%s queue=%s", info.pod.key, event, place)
         return place

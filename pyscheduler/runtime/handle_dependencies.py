@@ -11,6 +11,7 @@ from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.plugin_failures import PluginFailures
 from pyscheduler.framework.plugin_metrics import MetricFamilies
 from pyscheduler.framework.recorder import NullRecorder
+from pyscheduler.framework.stories import NullStories, Stories
 from pyscheduler.runtime.permit.pods_in_pre_bind import PodsInPreBind
 from pyscheduler.runtime.routes import Routes
 
@@ -80,6 +81,8 @@ class HandleDependencies:
         init=False, default=attrs.Factory(lambda self: MetricFamilies(self.recorder), takes_self=True)
     )
     failures: PluginFailures = attrs.Factory(lambda self: PluginFailures(self.recorder), takes_self=True)
+    #: Why each pod waits.
+    stories: Stories = attrs.Factory(NullStories)
     feature_gates: Mapping[str, bool] = attrs.Factory(dict)
     #: Called with each kind that an enabled plugin watches, before any plugin is made.
     declare: Callable[[ResourceKind], object] = lambda _kind: None

@@ -23,6 +23,7 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.plugin_failures import PluginFailures
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.framework.step_watch import StepWatch
+from pyscheduler.framework.stories import NullStories, Stories
 from pyscheduler.framework.work_sources import WorkSourcePlugin
 from pyscheduler.podgroup import PodGroups
 from pyscheduler.podgroup.wire import IN_TREE_PODGROUPS
@@ -81,6 +82,8 @@ class Settings:
     permit_wait_limit_seconds: float | None = None
     #: Name of this machine, for events' `reportingInstance`.
     host_name: str = ""
+    #: Keeps why each pod waits.
+    stories: Stories = attrs.Factory(NullStories)
 
 
 def build(
@@ -123,6 +126,7 @@ def build(
         rng=sampling_rng,
         recorder=recorder,
         failures=failures,
+        stories=settings.stories,
         client=client,
         nominator=nominator,
         waiting_pods=waiting_pods,
@@ -172,6 +176,7 @@ def _make_scheduler(
     work: WorkSources,
 ) -> Scheduler:
     clock, recorder, snapshot, queue = services.clock, services.recorder, services.snapshot, services.queue
+    stories = services.stories
     serving = {name: profile for name, profile in profiles.items() if profile.schedules}
     pods, waiting_pods, gates = informers.get(Pod), services.waiting_pods, services.feature_gates
     in_tree = None
@@ -180,7 +185,7 @@ def _make_scheduler(
         in_tree = make_in_tree_groups(handle, retries_after_backoff=gates["TopologyAwareWorkloadScheduling"])
     groups = services.shared.get(PodGroups.KEY)
     statuses = PodStatusWriter(client=client, clock=clock, recorder=recorder)
-    failure = FailureHandler(clock=clock, recorder=recorder, queue=queue, pods=pods, statuses=statuses)
+    failure = FailureHandler(clock=clock, recorder=recorder, queue=queue, pods=pods, statuses=statuses, stories=stories)
     scheduling = SchedulingCycle(
         clock=clock,
         recorder=recorder,
@@ -190,6 +195,7 @@ def _make_scheduler(
         pipeline=pipeline,
         failure=failure,
         group_of=groups.directory.of if isinstance(groups, PodGroups) else lambda _pod: None,
+        stories=stories,
         plugin_failures=services.failures,
     )
     cycles = _make_group_cycles(in_tree, profiles, waiting_pods, scheduling, gates)
@@ -216,6 +222,7 @@ def _make_scheduler(
             profiles=serving,
             waiting_pods=waiting_pods,
             statuses=statuses,
+            stories=stories,
         ),
         scheduling=scheduling,
         binding=BindingCycle(
@@ -238,6 +245,7 @@ def _make_scheduler(
             *needs_of_plugins(profiles.values(), informers.declared()),
         ],
         extenders=extenders,
+        stories=stories,
     )
 
 
@@ -320,4 +328,5 @@ def _make_queue(
         is_placed=is_placed,
         on_ready=on_ready,
         failures=services.failures,
+        stories=services.stories,
     )

@@ -162,6 +162,7 @@ class BindingCycle:
                 placement.evaluated_nodes,
                 placement.feasible_nodes,
             )
+        self.scheduling.stories.bound(pod, attempt.node_name)
         recorder = self.scheduling.recorder
         attempt.record(recorder, "scheduled", now)
         attempts = queued.attempts + queued.is_taken

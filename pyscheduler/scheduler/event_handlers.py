@@ -36,6 +36,7 @@ from pyscheduler.framework.events import (
     ClusterEvent,
 )
 from pyscheduler.framework.pod_info import PodInfo
+from pyscheduler.framework.stories import NullStories
 from pyscheduler.scheduler.failure import truncated
 from pyscheduler.scheduler.in_tree_groups import GANG_SCHEDULING
 from pyscheduler.scheduler.malformed_pod import readable_part
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import KubeObject, Malformed, Node
     from pyscheduler.cache.cache import Cache
     from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.framework.stories import Stories
     from pyscheduler.framework.watches import Lister
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
     from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
@@ -73,6 +75,7 @@ class EventHandlers:
     profiles: Mapping[str, Profile]
     waiting_pods: WaitingPodMap
     statuses: PodStatusWriter
+    stories: Stories = attrs.Factory(NullStories)
     #: Pods without a node whose `schedulerName` is no profile, by uid: counted and ignored.
     foreign_pods: set[str] = attrs.Factory(set)
     #: Pods of our profiles that cannot be read and so are not in the queue: the message in their event, by uid.
@@ -173,11 +176,13 @@ class EventHandlers:
         elif old.node_name:
             self._update_assigned(old, new)
         elif new.node_name:
+            is_ours = self.cache.is_assumed(new.uid)
             self._add_assigned(new)
             self.foreign_pods.discard(new.uid)
             self._forget_unreadable(new.uid)
             if old.scheduler_name in self.profiles:
                 began = self.clock.now()
+                self.stories.bound(new, new.node_name, "" if is_ours else "bound by another scheduler")
                 self.queue.delete(old)
                 self.statuses.forget(new.uid)
                 self._timed(UNSCHEDULED_POD_DELETE, began)
@@ -190,6 +195,10 @@ class EventHandlers:
         self._forget_unreadable(pod.uid)
         if pod.node_name:
             began = self.clock.now()
+            if pod.status.phase == "Failed" and pod.scheduler_name in self.profiles and not pod.status.start_time:
+                # A kubelet that does not admit a pod never starts it.
+                message = f"{pod.status.reason}: {pod.status.message}"
+                self.stories.ended(pod, "RejectedByKubelet", message, node=pod.node_name)
             if self.cache.get_pod(pod.uid) is not None:
                 self.cache.remove_pod(pod)
             self.queue.move_all(ASSIGNED_POD_DELETE, pod, None)
@@ -197,6 +206,7 @@ class EventHandlers:
             self._timed(ASSIGNED_POD_DELETE, began)
         elif pod.scheduler_name in self.profiles:
             began = self.clock.now()
+            self.stories.deleted(pod)
             self.queue.delete(pod)
             self.statuses.forget(pod.uid)
             if self.cache.is_assumed(pod.uid):
@@ -309,6 +319,7 @@ class EventHandlers:
         )
         if condition:
             self.statuses.write(pod, reason="SchedulerError", message=message)
+        self.stories.waits(pod, "SchedulerError", message)
 
     def _forget_unreadable(self, uid: str) -> None:
         self.unreadable_pods.pop(uid, None)

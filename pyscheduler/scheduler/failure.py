@@ -18,6 +18,8 @@ from pyscheduler.framework.errors import PySchedulerError
 from pyscheduler.framework.group_cycle import PodGroupUnschedulableError
 from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.framework.pod_info import PodInfo
+from pyscheduler.framework.preemption import preemption_findings
+from pyscheduler.framework.stories import NullStories
 
 if TYPE_CHECKING:
     from kube_objects.clock import Clock
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.status import Status
+    from pyscheduler.framework.stories import Stories
     from pyscheduler.framework.watches import Lister
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
     from pyscheduler.scheduler.attempt import Attempt
@@ -138,6 +141,7 @@ class FailureHandler:
     queue: SchedulingQueue
     pods: Lister[Pod]
     statuses: PodStatusWriter
+    stories: Stories = attrs.Factory(NullStories)
 
     def handle(self, attempt: Attempt, status: Status, nominating: NominatingInfo | None) -> None:
         """Deal with a failed attempt; with `nominating` None the pod's nomination stays."""
@@ -162,6 +166,25 @@ class FailureHandler:
         )
         if plan.state is PodState.PENDING:
             self.statuses.write(plan.event_on, reason=plan.reason, message=message, nominating=nominating)
+            self._tell(attempt, plan, status, message)
+
+    def _tell(self, attempt: Attempt, plan: FailurePlan, status: Status, message: str) -> None:
+        """Add the failure to the pod's story, and to those of its victims, if pods are evicted for it."""
+        pod = attempt.queued.pod
+        plugins = plan.unschedulable_plugins | plan.pending_plugins or ({status.plugin} if status.plugin else set())
+        findings = preemption_findings(attempt.state)
+        chosen = findings.chosen if findings is not None else None
+        victims = [info.pod for info in chosen.victims] if chosen is not None else []
+        self.stories.waits(
+            pod,
+            plan.reason,
+            message,
+            plugins=tuple(sorted(plugins)),
+            node=self.queue.nominator.node_of(pod.uid),
+            others=[victim.key for victim in victims],
+        )
+        for victim in victims:
+            self.stories.ended(victim, "Preempted", node=victim.node_name, others=(pod.key,))
 
     def _requeue(self, attempt: Attempt, status: Status, plan: FailurePlan, nominating: NominatingInfo | None) -> None:
         """Return the pod to the queue and keep, set or clear its nomination."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.framework.stories import NullStories, Stories
 from pyscheduler.scheduler.adoption import adopt_bindings
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ class Scheduler:
     #: The permissions that the scheduler and its plugins need, without those of the client path.
     needs: Sequence[Need] = ()
     extenders: Extenders | None = None
+    #: Why each pod waits.
+    stories: Stories = attrs.Factory(NullStories)
     #: The sources of `work` that plugins have added.
     sources: list[WorkSource] = attrs.Factory(list)
     _bindings: dict[asyncio.Task[None], Attempt] = attrs.Factory(dict)
@@ -149,6 +152,7 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until stopped; `start` comes first, and where there is a lease, leadership."""
+        self.stories.begin()
         self.queue.start()
         self._loop = asyncio.current_task()
         await self._prepare()

@@ -26,11 +26,13 @@ from pyscheduler.framework.errors import PluginError
 from pyscheduler.framework.plugin_failures import PluginFailures
 from pyscheduler.framework.preemption import preemption_findings
 from pyscheduler.framework.status import Code, Status
+from pyscheduler.framework.stories import NullStories, Stories
 from pyscheduler.runtime.extension_points.reserving import reserve
 from pyscheduler.runtime.placement import rejection_of
 from pyscheduler.scheduler.attempt import Attempt
 from pyscheduler.scheduler.extender_wire import ExtenderError
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION
+from pyscheduler.scheduler.pod_status import WAITING_ON_PERMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -85,6 +87,7 @@ class SchedulingCycle:
     #: Returns one object for all members of a group, which may wait for each other at Permit; None for a plain pod.
     group_of: Callable[[Pod], object | None] = lambda _pod: None
     gangs: GroupRoom | None = None
+    stories: Stories = attrs.Factory(NullStories)
     plugin_failures: PluginFailures = attrs.Factory(lambda self: PluginFailures(self.recorder), takes_self=True)
 
     def begin(self, profile: Profile, queued: QueuedPodInfo) -> Attempt:
@@ -228,6 +231,9 @@ class SchedulingCycle:
             profile.add_waiting_pod(assumed.pod, node_name, timeouts)
             # The last reason is the same for every wait.
             attempt.wait_message = ", ".join(status.reasons[:-1])
+            self.stories.waits(
+                assumed.pod, WAITING_ON_PERMIT, attempt.wait_message, plugins=tuple(timeouts), node=node_name
+            )
             return None
         attempt.assumed = None
         self._forget(assumed.pod)

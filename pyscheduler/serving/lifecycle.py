@@ -36,6 +36,7 @@ from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
 from pyscheduler.serving.pages import Pages
 from pyscheduler.serving.ports import Ports, probes
 from pyscheduler.serving.version import build_labels, compatibility_labels
+from pyscheduler.stories.book import StoryBook
 from pyscheduler.telemetry.metric_view import metric_view
 from pyscheduler.telemetry.metrics import Metrics
 from pyscheduler.telemetry.pod_resources import render_pod_resources
@@ -172,6 +173,7 @@ def build_scheduler(options: RunOptions, transport: Transport, recorder: Recorde
         feature_gates=options.feature_gates,
         max_unschedulable_seconds=options.max_unschedulable_seconds,
         host_name=socket.gethostname(),
+        stories=StoryBook(LoopClock()),
     )
     with found_in(options.config_file):
         return build(

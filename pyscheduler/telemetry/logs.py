@@ -24,6 +24,8 @@ __all__ = ["configure", "on_one_line", "set_verbosity"]
 
 #: The packages of the program; the verbosity concerns those of plugins, too, as in kube-scheduler.
 _PACKAGES: Final = ("pyscheduler", "kube_testserver")
+#: The logger of changes in the stories of pods, which is named for readers of the lines.
+_DECISION: Final = "decision"
 
 #: A placeholder in a message; group `value` matches for the value of a field.
 _PLACE: Final = re.compile(r'%%|(?P<value>=)?(?P<open>"?)(?P<form>%[-#0 +]*\d*(?:\.\d+)?[a-z])(?P<close>"?)')
@@ -201,7 +203,7 @@ def _packages() -> list[str]:
     """Return the packages that the verbosity concerns: the program's, and those of all installed plugins."""
     from pyscheduler.runtime.assembly.discovery import plugin_packages  # noqa: PLC0415 - commands that log are few
 
-    return [*_PACKAGES, *plugin_packages()]
+    return [*_PACKAGES, _DECISION, *plugin_packages()]
 
 
 def _level(verbosity: int) -> int:
@@ -224,7 +226,7 @@ def _set_module_levels(vmodule: Mapping[str, int]) -> None:
 def _is_known(name: str) -> bool:
     """Return whether a logger is of a module below one of the packages that the verbosity concerns."""
     package, _, module = name.partition(".")
-    return bool(module) and package in _packages()
+    return name == _DECISION or (bool(module) and package in _packages())
 
 
 def _own_level(name: str, vmodule: Mapping[str, int]) -> int | None:

@@ -140,6 +140,10 @@ class Submission:
             await turn()
             first = members[0]
             tasks = [each.task for each in members]
+            by_keys = () if first.planned_for is None else (first.planned_for.key,)
+            for pod in (task.pod for task in tasks if task.pod is not None):
+                text = f"action={first.action}"
+                self.scheduling.stories.ended(pod, "Evicted", text, node=pod.node_name, others=by_keys)
             try:
                 self.plugin.evicted(first.task.job, action=first.action, by=first.planned_for, tasks=tasks)
             except Exception as error:  # noqa: BLE001 - a bug in an event must not undo the decisions

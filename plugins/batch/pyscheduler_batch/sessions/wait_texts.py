@@ -172,6 +172,7 @@ class WaitTexts:
         if before == text:
             return
         reason = _reason(text)
+        self.scheduling.stories.waits(pod, reason, text, node=self.scheduling.queue.nominator.node_of(uid))
         if reason not in _SOON_OVER and (before is None or _reason(before) != reason):
             self._write(pod, text, is_marked=is_marked)
             return

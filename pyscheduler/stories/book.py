@@ -1,0 +1,281 @@
+"""`StoryBook`: the stories of all pending pods, and those of the last finished ones, in a fixed amount of memory.
+
+A pending pod has a `Story`, by its uid. When its wait ends, the story is encoded and appended to a ring; the oldest
+records leave the ring. The ring has no index: a search compares the first bytes of 50,000 records in 3 ms, and an index
+would cost more memory than the records.
+
+Each change of a reason is one line of the logger `decision` at `-v=2`, and is given to the listeners. A repeated reason
+costs an increment and a time. Events that wake a pod are counted in the run that they end or interrupt, and are not
+logged one by one: one event may wake ten thousand pods.
+
+A standby keeps the stories of pending pods, so that it knows since when they wait. Before it leads, it logs nothing and
+keeps no finished story, because another replica decides.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from kube_objects.times import format_micro_time, parse_time
+from pyscheduler.api import DecodeError
+from pyscheduler.framework.events import UNSCHEDULED_POD_ADD
+from pyscheduler.framework.stories import Stories
+from pyscheduler.stories.record import (
+    DELETED,
+    SCHEDULED,
+    Run,
+    Story,
+    add_run,
+    decode,
+    encode,
+    joined,
+    key_prefix,
+    short,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from kube_objects.clock import Clock
+    from pyscheduler.api import Pod
+    from pyscheduler.framework.pod_info import QueuedPodInfo
+
+__all__ = ["GATED", "StoryBook"]
+
+#: Each change is a line of this logger, whatever the verbosity of other loggers.
+_log = logging.getLogger("decision")
+
+#: The reason of a pod that a PreEnqueue plugin holds back.
+GATED: Final = "SchedulingGated"
+_GATED_QUEUE: Final = "gated"
+_UNSCHEDULABLE: Final = "unschedulable"
+#: Moves that no event of the cluster causes.
+_OWN_MOVES: Final = frozenset(
+    {"ScheduleAttemptFailure", "BackoffComplete", "PopFromBackoffQ", "PutBack", UNSCHEDULED_POD_ADD.label}
+)
+#: The most finished records, and their bytes with what the ring itself costs.
+_MOST_FINISHED: Final = 50_000
+_MOST_BYTES: Final = 20 << 20
+_RECORD_BYTES: Final = sys.getsizeof(b"") + 8
+#: The most keys of other pods in a run.
+_MOST_OTHERS: Final = 16
+#: So many pending stories stand for all when memory is estimated.
+_SAMPLE: Final = 200
+
+
+class StoryBook(Stories):
+    """Keeps stories. `listeners` are called with each change: the story, and its new run."""
+
+    def __init__(self, clock: Clock, *, most_finished: int = _MOST_FINISHED) -> None:
+        super().__init__()
+        self._wall = clock.wall
+        self._most_finished = most_finished
+        self._pending: dict[str, Story] = {}
+        self._finished: deque[bytes] = deque()
+        self._finished_bytes = 0
+        self._leads = False
+        self.listeners: list[Callable[[Story, Run], object]] = []
+
+    # What happens
+
+    def begin(self) -> None:
+        """Log changes and keep finished stories from now on."""
+        self._leads = True
+
+    def moved(self, info: QueuedPodInfo, place: str, event: str) -> None:
+        """Begin a story, or note the pod's sub-queue, its gate, and the event that woke it."""
+        pod = info.pod
+        story = self._pending.get(pod.uid)
+        if story is None:
+            story = self._begin(pod)
+        story.queue = place
+        if place == _UNSCHEDULABLE:
+            if info.gating_plugin:
+                story.queue = _GATED_QUEUE
+                self._note(story, GATED, info.gating_reason, (info.gating_plugin,), "", ())
+        elif story.runs and event not in _OWN_MOVES:
+            run = story.runs[-1]
+            woken = run.woken
+            if woken is None:
+                woken = run.woken = {}
+            woken[event] = woken.get(event, 0) + 1
+
+    def waits(
+        self,
+        pod: Pod,
+        reason: str,
+        message: str = "",
+        *,
+        plugins: tuple[str, ...] = (),
+        node: str = "",
+        others: Collection[str] = (),
+    ) -> None:
+        """Count a repeated reason; note another one."""
+        story = self._pending.get(pod.uid)
+        if story is None:
+            story = self._begin(pod)
+        self._note(story, reason, message, plugins, node, others)
+
+    def bound(self, pod: Pod, node: str, message: str = "") -> None:
+        """End the pod's story with its node; a pod that has no story any more was seen on its node before."""
+        self._end(pod, SCHEDULED, message, node)
+
+    def deleted(self, pod: Pod) -> None:
+        """End the pod's story."""
+        self._end(pod, DELETED, "", "")
+
+    def ended(self, pod: Pod, reason: str, message: str = "", *, node: str = "", others: Collection[str] = ()) -> None:
+        """Note what happened to a pod after its binding, in a record of its own."""
+        if not self._leads:
+            return
+        now = self._wall()
+        story = Story(pod.key, pod.uid, pod.scheduler_name, now)
+        run = Run(reason, short(message), now, now, 1, (), node, None, _few(others))
+        self._changed(story, run)
+        self._keep(story)
+
+    def _begin(self, pod: Pod) -> Story:
+        created = 0.0
+        text = pod.metadata.creation_timestamp
+        if text:
+            try:
+                created = parse_time(text)
+            except DecodeError:
+                created = 0.0
+        story = Story(pod.key, pod.uid, pod.scheduler_name, self._wall(), created, "", [])
+        self._pending[pod.uid] = story
+        return story
+
+    def _note(
+        self, story: Story, reason: str, message: str, plugins: tuple[str, ...], node: str, others: Collection[str]
+    ) -> None:
+        now = self._wall()
+        if story.runs:
+            run = story.runs[-1]
+            if run.reason == reason and run.plugins == plugins and run.node == node:
+                run.count += 1
+                run.last = now
+                run.message = short(message)
+                if others:
+                    run.others = _few(others)
+                return
+        self._changed(story, Run(reason, short(message), now, now, 1, plugins, node, None, _few(others)))
+
+    def _end(self, pod: Pod, reason: str, message: str, node: str) -> None:
+        story = self._pending.pop(pod.uid, None)
+        if story is None or not self._leads:
+            return
+        now = self._wall()
+        self._changed(story, Run(reason, message, now, now, 1, (), node))
+        self._keep(story)
+
+    def _changed(self, story: Story, run: Run) -> None:
+        before = story.runs[-1] if story.runs else None
+        add_run(story, run)
+        if not self._leads:
+            return
+        if _log.isEnabledFor(logging.INFO):
+            _write(story, run, before)
+        for listener in self.listeners:
+            listener(story, run)
+
+    def _keep(self, story: Story) -> None:
+        record = encode(story)
+        ring = self._finished
+        ring.append(record)
+        self._finished_bytes += len(record) + _RECORD_BYTES
+        while len(ring) > self._most_finished or self._finished_bytes > _MOST_BYTES:
+            self._finished_bytes -= len(ring.popleft()) + _RECORD_BYTES
+
+    # Questions
+
+    def of(self, pod: str) -> list[Story]:
+        """Return the stories of the pods of this key (`namespace/name`), the newest pod first."""
+        prefix = key_prefix(pod)
+        found = [decode(record) for record in self._finished if record.startswith(prefix)]
+        # An encoded key may begin like this one only if it is this one: its length comes first.
+        found += [story for story in self._pending.values() if story.pod == pod]
+        return joined(found)
+
+    @property
+    def pending(self) -> Mapping[str, Story]:
+        """The stories of pods that wait, by uid; in the order in which they came."""
+        return self._pending
+
+    @property
+    def finished_count(self) -> int:
+        """The number of finished records."""
+        return len(self._finished)
+
+    def oldest(self) -> dict[tuple[str, str, str], float]:
+        """Return by profile, sub-queue and reason how long the oldest pod waits, in seconds since its creation."""
+        since: dict[tuple[str, str, str], float] = {}
+        for story in self._pending.values():
+            runs = story.runs
+            key = (story.profile, story.queue, runs[-1].reason if runs else "Queued")
+            at = story.created or story.first_seen
+            if at < since.get(key, at + 1):
+                since[key] = at
+        now = self._wall()
+        return {key: max(now - at, 0.0) for key, at in since.items()}
+
+    def bytes(self) -> int:
+        """Return the memory of all stories: that of the finished ones is known, that of the pending ones estimated."""
+        sample = [*islice(self._pending.values(), _SAMPLE)]
+        if not sample:
+            return self._finished_bytes
+        return self._finished_bytes + sum(map(_size, sample)) * len(self._pending) // len(sample)
+
+
+def _few(keys: Collection[str]) -> tuple[str, ...]:
+    if not keys:
+        return ()
+    found = tuple(keys)
+    if len(found) <= _MOST_OTHERS:
+        return found
+    return (*found[:_MOST_OTHERS], f"... {len(found) - _MOST_OTHERS} more")
+
+
+def _size(story: Story) -> int:
+    """Return the bytes of a pending story, strings that pods share not counted."""
+    size = sys.getsizeof
+    total = size(story) + size(story.pod) + size(story.runs) + 2 * size(0.0) + 100  # its place in the dictionary
+    for run in story.runs:
+        total += size(run) + size(run.message) + size(run.plugins) + 2 * size(0.0)
+        total += size(run.woken) if run.woken else 0
+        total += sum(map(size, run.others))
+    return total
+
+
+def _write(story: Story, run: Run, before: Run | None) -> None:
+    """Log a change with everything that `pyscheduler explain --history` needs; the message is last.
+
+    A line that was cut, because the process was killed, has no message at its end, and is recognized by that.
+    """
+    text = "Pod story changed pod=%s uid=%s profile=%s reason=%s firstSeen=%s"
+    values: list[object] = [story.pod, story.uid, story.profile, run.reason, format_micro_time(story.first_seen)]
+
+    def add(name: str, value: object) -> None:
+        nonlocal text
+        text += f" {name}=%s"
+        values.append(value)
+
+    if run.plugins:
+        add("plugins", ",".join(run.plugins))
+    if run.node:
+        add("node", run.node)
+    if story.queue:
+        add("queue", story.queue)
+    if run.others:
+        add("others", ",".join(run.others))
+    if before is not None:
+        add("before", before.reason)
+        add("beforeCount", before.count)
+        add("beforeLast", format_micro_time(before.last))
+        if before.woken:
+            add("beforeWokenBy", ",".join(f"{event}:{count}" for event, count in before.woken.items()))
+    _log.info(f'{text} message="%s"', *values, run.message)
