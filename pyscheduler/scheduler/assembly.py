@@ -175,8 +175,7 @@ def _make_scheduler(
     pipeline: PlacementPipeline,
     work: WorkSources,
 ) -> Scheduler:
-    clock, recorder, snapshot, queue = services.clock, services.recorder, services.snapshot, services.queue
-    stories = services.stories
+    clock, recorder, queue, stories = services.clock, services.recorder, services.queue, services.stories
     serving = {name: profile for name, profile in profiles.items() if profile.schedules}
     pods, waiting_pods, gates = informers.get(Pod), services.waiting_pods, services.feature_gates
     in_tree = None
@@ -190,7 +189,7 @@ def _make_scheduler(
         clock=clock,
         recorder=recorder,
         cache=cache,
-        snapshot=snapshot,
+        snapshot=services.snapshot,
         queue=queue,
         pipeline=pipeline,
         failure=failure,
@@ -209,7 +208,7 @@ def _make_scheduler(
         recorder=recorder,
         plugin_failures=services.failures,
         cache=cache,
-        snapshot=snapshot,
+        snapshot=services.snapshot,
         queue=queue,
         profiles=profiles,
         waiting_pods=waiting_pods,
@@ -245,7 +244,6 @@ def _make_scheduler(
             *needs_of_plugins(profiles.values(), informers.declared()),
         ],
         extenders=extenders,
-        stories=stories,
     )
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pyscheduler.framework.status import Code, Status
-from pyscheduler.framework.stories import NullStories, Stories
 from pyscheduler.scheduler.adoption import adopt_bindings
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.plugin_failures import PluginFailures
     from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.framework.stories import Stories
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
     from pyscheduler.runtime.assembly.permissions import Need
     from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
@@ -102,8 +102,6 @@ class Scheduler:
     #: The permissions that the scheduler and its plugins need, without those of the client path.
     needs: Sequence[Need] = ()
     extenders: Extenders | None = None
-    #: Why each pod waits.
-    stories: Stories = attrs.Factory(NullStories)
     #: The sources of `work` that plugins have added.
     sources: list[WorkSource] = attrs.Factory(list)
     _bindings: dict[asyncio.Task[None], Attempt] = attrs.Factory(dict)
@@ -201,6 +199,11 @@ class Scheduler:
                 queued.unschedulable_plugins, queued.pending_plugins = set(), set()
                 queued.woken_by = ""  # an error counts, also in an attempt that an event brought
                 self.queue.requeue_failed(queued)
+
+    @property
+    def stories(self) -> Stories:
+        """The record of why each pod waits."""
+        return self.scheduling.stories
 
     @property
     def cycles(self) -> int:
