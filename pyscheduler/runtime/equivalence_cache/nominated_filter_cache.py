@@ -1,7 +1,7 @@
-"""The nodes that reject the pods of one equivalence class once their nominated pods are on them; cached by row.
+"""For pods that are alike: the nodes where they do not fit because of nominated pods, cached by row.
 
-While many pods preempt, a thousand nodes can have nominated pods. Without this cache, each attempt would place all
-these pods on the snapshot, run the filters and roll back.
+While many pods preempt, a thousand nodes can have nominated pods. A pod that is to be placed must fit beside those.
+Without this cache, each attempt would add the nominated pods to the snapshot, run the filters and remove them again.
 """
 
 from __future__ import annotations

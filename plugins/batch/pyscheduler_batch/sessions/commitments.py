@@ -6,36 +6,43 @@ partly bound, and jobs would evict each other without end. So these states are k
 
     state     begins when                        effect on the job                  ends when
     --------  ---------------------------------  ---------------------------------  --------------------------------
-    promised  pods are evicted for it, a new     comes first, on promised nodes;    all is bound, or the job is gone;
-              leader finds such a promise, or    is not evicted                     it lapses at the end of its time,
-              the job is "in parts"                                                 or if an eviction for it failed
-    lapsed    its promise lapses                 evicts nobody                      its backoff ends
+    promised  pods are evicted for the job, or   it is placed first, on promised    all its tasks are bound, it is
+              the job is "in parts"              nodes; it is not evicted           deleted, or its promise expires
+    lapsed    its promise expires, or an         it may not evict other jobs        its backoff ends
+              eviction for the job fails
 
-    evicted   a task of it is evicted            does not evict the jobs that took  something changes from outside,
-                                                 its room, nor those that took the  or the eviction failed
-                                                 room of these jobs, and so on
-    back      a task is placed after evictions   is not evicted                     rest is over and "evicted" has ended
+    evicted   one of its tasks is evicted        it may not evict the jobs that     something changes from outside,
+                                                 took its room                      or the eviction fails
+    back      a job that was evicted is placed   it is not evicted                  its rest and "evicted" have ended
 
-    in parts  a binding of a gang is lost while  the nodes of lost tasks are        no task is lost, or none is bound;
-              other tasks are bound              promised                           it is late after 60 s
-    late      60 s after "in parts" began        lost tasks are still known, but    the same, or the other tasks are
-                                                 have no promise                    enough for the minimum
-    held      lost tasks cause its eviction      is not placed                      its backoff ends
+    in parts  a binding of a gang is lost while  the nodes of lost tasks are        no task is lost, or no task is
+              other tasks are bound              promised to it                     bound; after 60 s it is "late"
+    late      it was "in parts" for 60 s         its lost tasks have no promise     no task is lost, or the others
+                                                                                    are enough for the minimum
+    held      it is evicted because it has lost  it is not placed                   its backoff ends
+              tasks
 
-If a binding of a promised job fails, the job waits for a backoff, and its nodes stay promised to it meanwhile.
+A promise lasts 60 s, and longer if pods are evicted for it: by their grace period. A new leader restores the promises
+of the previous one. If a binding of a promised job fails, the job waits for a backoff, and keeps its promise meanwhile.
 
-A task is *lost* if its binding failed, or waits until its queue is below its limit. It stays lost until it is bound: a
-pass may place it in simulation again and again. If its binding failed too often, it gets no promise of the node.
+"The jobs that took its room" includes those that evicted these jobs in turn: if B evicts A, and C evicts B, then A may
+evict neither B nor C.
 
-A promise lasts 60 s; if pods are evicted for it, their grace period is added. A backoff lasts 10 s, doubled each time,
-at most 10 minutes, and is forgotten 10 minutes after its end. The rest of a victim begins with its eviction and lasts
-as long as a backoff, or 10 minutes if the job was moved. The rest doubles only if the job lost its minimum after it
-came back: a job that loses one surplus pod after the other does not lose the same work twice.
+A task is *lost* if its binding failed, or if it waits because its queue is at the limit. It is no longer lost when it
+is bound. If its binding failed more than three times, its node is not promised any more.
 
-If the victims of a job held as much as its waiting tasks request, the job evicts nobody before its promise ends or
-something changes from outside. Otherwise kube-batch would evict for the same tasks again in the next pass. A change
-from outside is a new job or resource, a change of a node, queue or priority class, or a pod that ends without an
-eviction. Jobs are known by uid: a pod that its controller creates again is no such change. The module does no I/O.
+A backoff lasts 10 s, doubled each time, at most 10 minutes, and is forgotten 10 minutes after its end.
+
+An evicted job has a *rest period*. It begins with the eviction, and lasts as long as a backoff, or 10 minutes if the
+job was moved to other nodes. It doubles only if the job was placed again and then lost its minimum of tasks.
+
+A job waits for the pods that it evicted. As long as its victims held enough for its waiting tasks, it evicts nobody
+else, until its promise ends or something changes from outside. Otherwise kube-batch would evict for the same tasks
+again in the next pass.
+
+A change from outside is a new job or resource, a change of a node, queue or priority class, or a pod that ends without
+an eviction. Jobs are known by uid: if a controller creates a pod of the job again, that is no such change. The module
+does no I/O.
 """
 
 from __future__ import annotations
