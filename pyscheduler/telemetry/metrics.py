@@ -88,6 +88,18 @@ class _Reader(PrometheusMetricReader):
         super()._receive_metrics(MetricsData(resource_metrics=[*given, ours]), timeout_millis, **kwargs)
 
 
+class _Families(dict[str, FastHistogram]):
+    """Histograms by family, made on first use: measurements are frequent, and this way each costs one lookup."""
+
+    def __init__(self, make: Callable[[str], FastHistogram]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, family: str) -> FastHistogram:
+        histogram = self[family] = self._make(family)
+        return histogram
+
+
 class Metrics:
     """The recorder of a running scheduler; `view` filters the export (default: everything)."""
 
@@ -107,7 +119,7 @@ class Metrics:
         )
         self._meter = provider.get_meter("pyscheduler")
         self._counts: dict[str, defaultdict[tuple[str, ...], int]] = {}
-        self._series: dict[str, FastHistogram] = {}
+        self._series = _Families(self._histogram)
         for name in RECORDED:
             if FAMILIES[name].kind == "counter":
                 self._counts[name] = self._count(name)
@@ -124,10 +136,7 @@ class Metrics:
 
     def observe(self, family: str, value: float, *labels: str) -> None:
         """Record a value of a histogram."""
-        series = self._series.get(family)
-        if series is None:
-            series = self._series[family] = self._histogram(family)
-        series.record(value, labels)
+        self._series[family].record(value, labels)
 
     def warning(self, kind: str) -> None:
         """Count a warning."""
