@@ -1,4 +1,4 @@
-"""Nodes and pods of realistic size for the rows about the client path."""
+"""Nodes and pods of realistic size, for the benchmarks in which the scheduler talks to an API server over HTTP."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ Most gates do not affect scheduling. Of the gates that the scheduler reads, most
 Differs from kube-scheduler: gates in `NOT_IMPLEMENTED` stay off, with a warning, whatever the flag says. The
 dependencies of gates that the scheduler does not read are not checked.
 
-Source: kube-scheduler 1.36 at its own version: pkg/features, and those of apiserver, apiextensions-apiserver, client-go
-and component-base that it registers.
+Source: kube-scheduler 1.36 that emulates no older version: pkg/features, and the gates of apiserver,
+apiextensions-apiserver, client-go and component-base that kube-scheduler registers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """TopologyPlacementGenerator: all pods of a PodGroup run on nodes with one value of a label.
 
 The PodGroup names the label in `spec.schedulingConstraints.topology[0].key`. For each value of the label, the nodes
-with this value are one placement (a set of nodes in which the scheduler tries the group). If members have nodes
-already, the only placement is that of their value. Nodes without the label are in no placement.
+with this value are one placement (a set of nodes in which the scheduler tries the group). If some members already have
+nodes, the only placement is the one that contains these nodes. Nodes without the label are in no placement.
 Source: kube-scheduler 1.36, `plugins/topologyaware`.
 """
 

@@ -3,10 +3,10 @@
 A pod with a node enters the cache. A pod without a node enters the queue if a profile has its `schedulerName`. All
 other pods are counted and ignored. Every change that may make a waiting pod schedulable is announced to the queue.
 An object that cannot be read (a selector or a quantity that does not parse) is reported and skipped, so that one bad
-object does not stop the others. A pod that cannot enter the queue for this reason gets an event and a condition. For a
-pod that has a node, the readable part is counted.
+object does not stop the others. A pod that cannot enter the queue for this reason gets an event and a condition. A pod
+that has a node is counted with the fields that can be read (see `malformed_pod`).
 
-Differs from kube-scheduler: the end of a nomination does not wake the nominated pod itself, which gains nothing by it.
+Differs from kube-scheduler: when a pod loses its nomination, that pod itself is not retried, because it gains no room.
 Source: kube-scheduler 1.36, `eventhandlers.go`.
 """
 

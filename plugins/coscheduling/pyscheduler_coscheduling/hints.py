@@ -1,9 +1,11 @@
-"""Queueing hints: the events that retry pods which the plugin refused or rejected.
+"""Queueing hints: the events after which pods that the plugin rejected are retried.
 
-While a group is refused after a failure (in a *window*), no event retries its pods; the end of the window retries them
-if there was a reason in the meantime. Outside a window, a change of the group or its members retries its pods, and new
-or freed resources retry groups that did not fit. Source: `EventsToRegister` of scheduler-plugins. Nodes and deleted
-pods are added, because a group that was refused for its minResources needs these events.
+After a failure, the plugin rejects a group's pods for some time, the group's *window*. During the window, no event
+retries them; `windows` decides whether they are retried when it ends. Outside a window, pods are retried after a change
+of their group or its members. If the group did not fit, they are also retried after new or freed resources.
+
+Source: `EventsToRegister` of scheduler-plugins. This module adds events of nodes and deleted pods, because a group that
+was rejected for its `minResources` needs these events.
 """
 
 from __future__ import annotations

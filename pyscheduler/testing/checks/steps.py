@@ -1,4 +1,4 @@
-"""The steps of a history: calls of a `FakeCluster`, as data that can be run, dropped, printed and pickled."""
+"""The steps of a random history. A step is a call of a `FakeCluster` as data, so that it can be left out or printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of the table of resources: roles and role bindings, and the reviews, which are answered and not stored."""
+"""Rows of the table of resources: roles, role bindings, and reviews such as TokenReview, which are never stored."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The values that the API server fills in for workloads and services.
 
-The rules are kube-apiserver's for what clients read and show. The template of a workload gets the defaults of a pod.
+The defaults are those of kube-apiserver for the fields that clients read and show. The pod
+template of a workload gets the defaults of a pod.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Count, or ask Prometheus, what queues held in the past, for KAI's time-based fair shares."""
+"""The past resource usage of queues, counted here or read from Prometheus; for KAI's time-based fair shares."""

@@ -1,9 +1,14 @@
-"""Chooses the winner of a deadlock and the contenders that yield to it: groups that lack members and give up nodes.
+"""Chooses the winner of a deadlock, and the contenders that yield to the winner: they give up their nodes.
 
-The search runs between two scheduling cycles, in a statement: changes of the snapshot that are undone afterwards. The
-winner is the first contender, in order of rank, that fits once contenders of at most its priority yield, the last rank
-first. A contender that would not fit if the nodes ran only daemons does not win, and yields first, whatever its
-priority. A contender that yields also frees the devices and volumes that plugins have reserved for its members.
+A contender is a group, or several groups that start together, that lacks members (see `deadlocks`). The search runs
+between two scheduling cycles, in a statement: changes of the snapshot that are undone afterwards.
+
+The contenders are tried as the winner in order of rank. For each, other contenders yield one by one until the possible
+winner fits. The contender of the last rank yields first, and no contender of a higher priority than the winner yields.
+There is one exception: a contender that would not fit even if the nodes ran only daemons cannot win. It yields before
+all others, whatever its priority.
+
+A contender that yields also frees the devices and volumes that plugins have reserved for its members.
 """
 
 from __future__ import annotations
