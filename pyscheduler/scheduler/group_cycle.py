@@ -8,9 +8,11 @@ not reach the snapshot. In the end the statement is undone, and `group_commit` a
 
 Differs from kube-scheduler:
 
-* pyscheduler evicts victims only if the whole group can be placed; kube-scheduler as soon as one member finds them.
-* In pyscheduler, a group serves its whole backoff, also with SchedulerPopFromBackoffQ; in kube-scheduler, rejected
-  members are popped early, with the others, again and again.
+* pyscheduler evicts victims only if the whole group can be placed; kube-scheduler evicts them as soon as one member has
+  found victims.
+* In pyscheduler, an empty activeQ does not end a group's backoff; a check that finds room does (`queue.early_retry`).
+  With SchedulerPopFromBackoffQ, kube-scheduler pops a rejected member as soon as activeQ is empty, and so retries the
+  group again and again.
 * If a group of unlike members does not fit, pyscheduler tries a second order at once; kube-scheduler has one order.
 * In pyscheduler, a ReadWriteOncePod claim of a member is in use for the next members; kube-scheduler may give it to two
   members, because it counts the users of a claim before it places the first member.

@@ -1,8 +1,8 @@
 """Estimate whether there is room for several equal pods, before a group is retried.
 
-The filters are asked about one pod, and the amounts say how many such pods each feasible node can take. The estimate is
-quick and can be wrong. If it is too high, an attempt fails. If it is too low, as for pods that fit only beside each
-other, the group is retried after its backoff.
+The filters find the feasible nodes for one pod. The free amounts of each of these nodes say how many such pods it can
+take. The estimate is quick and can be wrong. If it is too high, an attempt fails. If it is too low, the group is
+retried after its backoff. It is too low if pods fit only beside each other, for example.
 """
 
 from __future__ import annotations

@@ -2,9 +2,12 @@
 
 A group needs a minimum of members, or of sub-groups that have their minimum. First, the trial places as many sub-groups
 as are needed: each gets nodes for its whole minimum, or is undone, so that another sub-group can have the room. Then
-come the other sub-groups, each with its whole minimum or no node, and at last single members. Siblings are ordered:
-first sub-groups with members that did not fit in an earlier order, then those with a minimum above zero, then those
-that need few members.
+come the other sub-groups, each with its whole minimum or no node, and at last single members. If the group does not
+fit, it may be tried a second time with its members in another order.
+
+Sub-groups of one parent are tried in this order: first those with members that did not fit the first time, then those
+with a minimum above zero, then those that need few members for their minimum.
+
 Source: KAI-Scheduler, `allocation_info.go` and `subgrouporder`. Unlike KAI-Scheduler, the order uses the number of
 needed members, not its share of the minimum, and if a sub-group does not fit, its siblings are tried. So equal members
 start whenever they can.

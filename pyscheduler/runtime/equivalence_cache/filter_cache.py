@@ -1,4 +1,4 @@
-"""The nodes that reject the pods of one equivalence class, and the filter that rejects them; cached by row.
+"""The results of the filters for the pods of one equivalence class, cached for each node.
 
 A filter that depends only on the node object runs again only when that object changes. A filter that depends on the
 node's pods, or on how full the node is, runs again whenever pods are added or removed. The cache stores a small number
