@@ -1,4 +1,4 @@
-"""Start, take-over and memory of the program `pyscheduler`, the demo, and the replay of traces."""
+"""Measure `pyscheduler` as a program: its start, a change of leader, its memory, the demo, and the replay of traces."""
 
 from __future__ import annotations
 

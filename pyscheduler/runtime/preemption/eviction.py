@@ -11,8 +11,8 @@ Differs from kube-scheduler:
 * After a failed eviction, pyscheduler retries the preemptor after its backoff; kube-scheduler activates it at once.
 * kube-scheduler deletes any pod with the victim's name. pyscheduler deletes only the pod with the victim's uid, and
   only if its binding did not fail in the meantime.
-* The last event about the victims may come before the evictions are finished, and none after. Then pyscheduler
-  activates the preemptor; in kube-scheduler, the preemptor waits for the deletion of another pod.
+* The last event about the victims may come before the evictions are finished, so that no later event wakes the
+  preemptor. Then pyscheduler activates it; in kube-scheduler, it waits for the deletion of another pod.
 
 Source: kube-scheduler 1.36, `framework/preemption/executor.go`.
 """

@@ -1,4 +1,4 @@
-"""Find nodes in cases without filters: a node takes as many pods as it offers; scores follow kube-scheduler's."""
+"""Find nodes in cases without filters: a node's only limit is its number of pods; scores follow kube-scheduler's."""
 
 from __future__ import annotations
 
