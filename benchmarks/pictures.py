@@ -1,4 +1,4 @@
-"""Curves as pictures in SVG, whose text is the same for the same results."""
+"""Draw charts as SVG; equal results give equal files."""
 
 from __future__ import annotations
 

@@ -1,11 +1,16 @@
 """Compute the order of a few wanted jobs among many waiting jobs, without taking the other jobs one by one.
 
-`JobQueue` takes the jobs before a wanted job and drops them. Each of these jobs matters only by its request, which
-decides the sort key of its queue while the job is next. The next job always comes from the queue with the smallest key.
-To pass the jobs before its wanted job, a queue waits until the largest of their keys is the smallest of all queues: the
-smaller keys among them follow without a wait. Then it waits until its key with the wanted job is the smallest. So two
-keys of each queue determine the order. This holds only if no two queues have equal keys (`is_tied`), no queue has a
-parent, and keys are in a total order: otherwise the heaps of `JobQueue` decide.
+`JobQueue` takes all jobs in order, and drops those that are not wanted. A dropped job matters only by its request:
+while the job is the next one of its queue, its request decides the sort key of the queue. The next job always comes
+from the queue with the smallest key.
+
+So a queue is held up longest by the job with the largest key before its wanted job. Once this key is the smallest of
+all queues, the rest of the jobs before the wanted job follow at once, because their keys are smaller. Then the wanted
+job is taken when its key is the smallest. So two keys of each queue determine the order: the largest key before the
+wanted job, and the key with the wanted job.
+
+This holds only if no two queues have equal keys (`is_tied`), no queue has a parent, and keys are in a total order.
+Otherwise the heaps of `JobQueue` decide.
 """
 
 from __future__ import annotations

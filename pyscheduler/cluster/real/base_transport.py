@@ -1,4 +1,4 @@
-"""The part that all transports to an API server share: the client path, the measurement of requests, and the fence.
+"""The base class of the transports to an API server: it makes the client, measures requests, and has a fence.
 
 The fence lets writes through only while this replica leads. Time passes between the decision to bind and the request: a
 binding may wait for the rate limit or for a retry. So the lease is checked right before bytes are sent. A transport

@@ -6,8 +6,8 @@ each shape goes through the dry run, and its result is kept for later preemptors
 not depend on amounts rejected the node, or some filter depends on the pods themselves, the node has a shape of its own
 until it changes.
 
-The order of the nodes, the end of the search and the choice are the same as without columns. Only the time and the
-number of filter runs differ.
+The order of the nodes, the end of the search and the choice are the same as in a search that tries each node with the
+filters. Only the time and the number of filter runs differ.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes Python types from schemas, by which msgspec checks in C what Go's typed decoder would insist on.
+"""Makes Python types from schemas; msgspec uses the types to check, in C, what Go's typed decoder checks.
 
 Converting an object to the type of its kind shows in microseconds whether every field is known and has the right shape.
 The result is thrown away. The type of a kind is made when it is first used. Types share parts if their schemas do.
