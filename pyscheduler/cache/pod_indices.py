@@ -2,7 +2,8 @@
 
 An index remembers its entries of each row. To update a row, it compares them with the row's NodeInfo, whatever happened
 to the row (a pod came, a pod left, a trial was rolled back). The content of an index depends only on the NodeInfos, so
-a rollback restores it exactly. Rows without any of these are not stored, so plain pods cost next to nothing.
+a rollback restores it exactly. A row whose pods have no host ports, claims or affinity terms is not stored, so plain
+pods cost next to nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Place one pod: PreFilter, narrowing, Filter, extenders, PreScore, Score and the choice.
+"""Place one pod: PreFilter (which may leave few nodes), Filter, extenders, PreScore, Score and the choice.
 
 `PlacementPipeline.find_node` runs the steps up to the choice. It reads the snapshot and changes nothing. It awaits only
 extenders; without them it never suspends, and `run_now` can run it. `feasible_nodes` and `fits_on` run the steps up to

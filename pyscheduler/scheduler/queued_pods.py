@@ -1,7 +1,8 @@
 """The work that comes from the queue: the next pod, alone or with all pods of its group.
 
 If an event moves several equal pods back to the queue, they are tried until one fails. If no node has room by then, the
-others are rejected like it, without an attempt. So an event that helps one of a thousand equal pods costs two attempts.
+other pods are rejected without an attempt, for the same reason. So an event that helps one of a thousand equal pods
+costs two attempts.
 
 Differs from kube-scheduler, which tries each of them.
 """

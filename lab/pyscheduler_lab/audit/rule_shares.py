@@ -4,8 +4,8 @@ Consecutive evictions for one job are one decision. The decision is judged by th
 But the log does not show exactly what the scheduler knew when it decided:
 
 - A decision may rest on the state of a moment earlier, and may count pods with a nominated node as allocated.
-- The same scheduling round may have placed other jobs first. Their bindings are written a moment later, or their pods
-  are evicted before they are bound, or they were promised a node, as an event or a nomination shows.
+- The same scheduling round may have placed pods of other jobs before. The log shows such a pod in one of three ways: it
+  is bound later, it is evicted before it is bound, or an event or a nomination promises it a node.
 - Evictions that the scheduler has announced by an event may not be written yet, or may fail.
 
 So the rule tries each of these states, and one that justifies the decision is enough. If nodes came or went a moment

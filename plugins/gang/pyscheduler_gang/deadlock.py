@@ -1,4 +1,4 @@
-"""`Gang`'s side of the deadlock resolver: NonStrict gangs may have to give up nodes; any gang may be the winner."""
+"""The methods of `Gang` that the deadlock resolver calls. Any gang can win, but only NonStrict gangs give up nodes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The statement of a simulation: evict tasks (pods) in it, and undo or commit it in steps between other work.
 
-A scenario may name a task twice. KAI then subtracts the task from the sums of its queues twice, and so does this
-module.
+An eviction plan (in KAI, a scenario) may name a task twice. KAI then subtracts the task from the sums of its queues
+twice, and so does this module.
 """
 
 from __future__ import annotations

@@ -5,10 +5,11 @@ failed search is not repeated as long as everything that its result depends on i
 
 - the free amounts of nodes (`_World.nodes`), and the answers of filters (`Session.node_changes`). A search is not
   remembered if filters look at anything but nodes (`Session.lasts`);
-- the amounts that queues hold and may hold (`_World.queues`). A simulation places nothing that queues do not request;
+- the amounts that queues hold and may hold, and their fair shares (`_World.queues`). Fair shares are not compared if
+  they cannot decide anything: no queue has a parent, and each queue gets all that it requests of some resource;
 - the jobs that may be victims (`PlacedJobs`);
 - the job itself, and the jobs that must not be evicted for it;
-- the waiting jobs that simulations have read, which decide the order of queues: those at the begin of each queue
+- the waiting jobs that simulations have read, which decide the order of queues: those at the front of each queue
   (`Reads`).
 
 No search is remembered or skipped after the pass has evicted or promised anything, or if policies of other Python

@@ -1,7 +1,7 @@
 """Check the methods of a plugin's class when a profile is built: wrong parameters, and names that are nearly right.
 
-A wrong parameter would show only at the first call, and a misspelt optional method never. Classes of this package are
-left out: their own tests cover them.
+Without this check, a wrong parameter would fail only at the first call, and a misspelt optional method would never be
+called. Plugins of the package `pyscheduler` are not checked, because tests cover them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The plugin class of each extension point, and the methods that a plugin must define for it.
 
-A plugin takes part by inheriting the class. If it does not define the method, it would fail only at the first pod; so
-this is checked when a profile is built.
+A plugin takes part by inheriting the class, and must define the class's method. This is checked when a profile is
+built, because a plugin without the method would fail only at the first pod.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The interface between the registry and admission webhooks: one write of a client, and the two calls about it."""
+"""The interface of the registry to admission webhooks: a client's write, and the calls that change and check it."""
 
 from __future__ import annotations
 

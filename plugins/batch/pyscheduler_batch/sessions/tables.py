@@ -2,7 +2,7 @@
 
 `refresh` compares the generation of each node and the waiting pods with those of the last pass, and builds anew only
 the jobs whose pods or descriptions changed. Amounts of nodes come from the columns of the snapshot. A session changes
-copies of the node and queue tables. It changes the tasks themselves, and its ledger resets them after the pass.
+copies of the node and queue tables. But it changes the tasks themselves, and resets them after the pass.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The amounts of a ResourceQuota that one object uses, and the scopes that an object is in.
 
-Objects are in stored form. Pods, claims for volumes, claims for devices and services use several amounts. An object of
-any other kind counts as `count/PLURAL.GROUP`, and of some kinds also under an older name.
+Objects are in stored form. A Pod, a Service, a PersistentVolumeClaim or a ResourceClaim uses several amounts. An object
+of any other kind counts as `count/PLURAL.GROUP`. Some of these kinds also count under an older name.
 
 Source: Kubernetes 1.36, `pkg/quota/v1/evaluator/core`. Differs from Kubernetes: a pod that outlives its grace period
-still counts; claims for devices do not count for extended resources; there is no scope VolumeAttributesClass.
+still counts; a ResourceClaim does not count for extended resources; there is no scope VolumeAttributesClass.
 """
 
 from __future__ import annotations
