@@ -1,8 +1,8 @@
 """A log of the rows of a snapshot that changed.
 
 A reader that keeps data by row remembers a position in the log, and later asks which rows changed since. So its work
-grows with the number of changes, not of nodes. The trial changes of statements, and their rollbacks, are logged like
-any change. The latest changes are a list; for earlier ones, the log has the position of each row's last change.
+grows with the number of changes, not of nodes. Trial changes (`runtime.statement`) and their rollbacks are logged like
+any other change. The latest changes are a list; for earlier ones, the log has the position of each row's last change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The nominated pods, by row of the snapshot, for which pods of one priority must leave room.
+"""The nominated pods on each row of the snapshot for which a pod of a given priority must leave room.
 
 A node must be able to take a pod beside the nominated pods of the same or a higher priority. While many pods preempt, a
 thousand nodes can have nominated pods, and each attempt needs all of them. So they are kept between attempts.

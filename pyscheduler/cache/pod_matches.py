@@ -1,12 +1,12 @@
 """The number of pods that a label selector matches on each node, for spreading and pod affinity.
 
 Nothing is kept before the first query. From then on, pods are counted by kind: same namespace, same labels, both
-terminating or both not. A selector is compared with each kind once, when the selector or the kind is new. Its counts
-are an array, updated with every pod that comes or goes. So a query costs what changed since the last one, however many
-pods there are.
+terminating or both not. A selector is compared with each kind once, when the selector or the kind is new. The counts of
+a selector are an array with one number for each node. A query updates only the nodes that changed since the last query,
+so its cost does not depend on the number of pods.
 
-A query updates the rows whose node has a new generation (a number that changes with the node and its pods), also after
-trial changes.
+A node has changed if its generation is new. The generation is a number that changes with the node and its pods, in
+trials, too.
 """
 
 from __future__ import annotations

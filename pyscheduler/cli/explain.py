@@ -1,6 +1,7 @@
 """`pyscheduler explain`: show where a pod would be placed, or why no node fits. It binds and writes nothing.
 
-`explain job NAME` is left to the package that added the word `job` (`added_commands`), `--cases` to `case_file`.
+`explain job NAME` is carried out by the Python package that added the word `job` (see `added_commands`). The module
+`case_file` carries out `--cases`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Differs from kube-scheduler:
 
 - If several classes name one resource, pyscheduler uses the newest one that exists; in kube-scheduler, after the newest
   class was deleted or renamed, the resource has no class until one of the others changes.
-- The older of these classes keep the resources that are named after them; in kube-scheduler they lose them.
+- Each of the older classes still provides the resource that is named after the class; in kube-scheduler it does not.
 - Without DynamicResources, pyscheduler's NodeResourcesFit checks these resources; kube-scheduler's accepts any node.
 
 Source: kube-scheduler 1.36, `deviceclass/extendedresourcecache`.

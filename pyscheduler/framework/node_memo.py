@@ -2,8 +2,8 @@
 
 Some plugins need values that the arrays of `Nodes` do not have, such as the number of volumes attached to a node. The
 plugin computes such a value from the `NodeInfo`. `NodeMemo` keeps each value under the node's generation, which changes
-whenever pods come or go, even if the scheduler only tries that out. So a query for all nodes computes values only for
-the nodes that changed.
+whenever pods come or go, also in trials of the scheduler. So a query for all nodes computes values only for the nodes
+that changed.
 
 Equal values are stored once and have one id. So a plugin can evaluate each distinct value once, and spread the result
 over the nodes by indexing (`table[ids]`).

@@ -1,13 +1,13 @@
 """The pods of each group, over all profiles and dialects, kept up to date by events.
 
 The directory does no I/O. Its owner passes every addition, update and deletion of pods and group objects to it (see
-`informer_adapter`). If the scheduler reserves a node for a member in its memory only, no event says so; the plugins
-then call `hold` and `release`. Events may come in any order: a pod before its group's object, an object without pods,
-the same pod twice.
+`informer_adapter`). A node that is reserved for a member only in the scheduler's memory causes no event, so the plugins
+call `hold` and `release`. Events may come in any order: a pod before its group's object, an object without pods, the
+same pod twice.
 
-A group is known while a living pod names it or its object exists. When the object is deleted, the group has the
-remaining pods, and the settings that these pods declare. Ended pods are counted while their group is known; they do not
-make a group known.
+A group is known while a living pod names it or its object exists. When the object is deleted, the group keeps its pods,
+and takes its settings from what these pods declare. Ended pods are counted while their group is known; they do not make
+a group known.
 """
 
 from __future__ import annotations

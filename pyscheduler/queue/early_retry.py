@@ -7,11 +7,11 @@ rejected the member find an event worth an attempt, the scheduler checks whether
 tenth of a second, for at most twenty pods. If there is, it retries the group. Otherwise the member returns to backoffQ,
 and the check does not count as an attempt.
 
-An early attempt that fails does not lengthen the backoff. The wait before the next early attempt doubles each time,
-until a check finds no room.
+An early attempt that fails does not lengthen the backoff. Each failed early attempt doubles the wait before the next
+one; a check that finds no room resets this wait.
 
 Room is also checked for a pod whose backoff has ended, when an event moves the pod out of the unschedulable pods. If
-there is no room, the pod returns to them, so that a group which does not fit costs no attempts.
+there is no room, the pod is unschedulable again, so that a group which does not fit costs no attempts.
 
 Differs from kube-scheduler, which retries these pods as soon as activeQ is empty (SchedulerPopFromBackoffQ).
 """

@@ -1,16 +1,16 @@
 """Pods in flight, and the events since they were popped.
 
 An event that comes while a pod is being scheduled may help this pod, because the snapshot is older than the event. So
-events are kept while any pod is in flight. The events since a pod's pop decide where the pod returns to. An event is
-dropped when every pod in flight was popped after it.
+events are kept while any pod is in flight. If the attempt fails, the events since the pod was popped decide to which
+sub-queue the pod returns. An event is dropped when every pod in flight was popped after it.
 
-Events have consecutive numbers. A flight has the number of the first event after its pop. The oldest flight has the
-smallest number, and all events with smaller numbers are dropped.
+Events have consecutive numbers. Each pod in flight has a `Flight` with the number of the first event after its pop. The
+oldest `Flight` has the smallest number; all events with smaller numbers are dropped.
 
 Thousands of pods may return at once, and each return is an event for the pods that return later. So the events of each
 kind are in a list of their own, and a pod that returns reads only the lists that can matter to it. An event may have a
-predicate that says which pods ignore it. A pod that ignores an event also skips the next events of the list with the
-same predicate. Source: kube-scheduler 1.36, `active_queue.go` (`inFlightPods`, `inFlightEvents`).
+predicate that says which pods ignore it. A pod that ignores an event also skips the events right behind it in the list
+that have the same predicate. Source: kube-scheduler 1.36, `active_queue.go` (`inFlightPods`, `inFlightEvents`).
 """
 
 from __future__ import annotations

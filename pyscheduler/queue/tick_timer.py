@@ -1,8 +1,8 @@
 """A timer that fires at ticks, and only when a pod is due.
 
-kube-scheduler checks its backoff queue each second and its unschedulable pods each thirty seconds, also if they are
-empty. A pod leaves at the first tick after it is due, together with all other pods that are due by then. A `TickTimer`
-sets one timer for that tick, so an empty queue costs nothing, and a virtual clock has no empty steps.
+kube-scheduler checks its backoff queue each second and its unschedulable pods each thirty seconds, even if no pod is
+there. A pod leaves its queue at the first tick after it is due, together with all other pods that are due by then. A
+`TickTimer` sets one timer for that tick, so an empty queue costs nothing, and a virtual clock has no empty steps.
 """
 
 from __future__ import annotations

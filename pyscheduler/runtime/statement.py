@@ -1,9 +1,9 @@
 """Statements: trial placements, evictions and nominations of pods, and the bookings of plugins for them.
 
-A statement records its changes to the snapshot and to the books of Reserve plugins (a plugin's record of what pods
-hold), each with its inverse. It ends in one of two ways: `discard` undoes all changes; `commit` does so, too, and
-returns the changes to make for real. The scheduler then assumes, reserves and permits the pods as it does with any
-other pod (`scheduler.group_commit`). So a commit never leaves a trace of a trial.
+A statement changes the snapshot and the books of Reserve plugins (a plugin's record of what pods hold). It records the
+inverse of each change. It ends in one of two ways: `discard` undoes all changes; `commit` does so, too, and returns the
+changes to make for real. The scheduler then assumes, reserves and permits the pods as it does with any other pod
+(`scheduler.group_commit`). So a commit never leaves a trace of a trial.
 
 An evicted pod frees what it holds in plugins' books (`release_in_trial`). `Release` says which plugins take part.
 """

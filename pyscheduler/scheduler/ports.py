@@ -1,7 +1,8 @@
 """The Protocols through which the scheduler reaches the API server and extenders.
 
-`cluster` implements them: two transports (HTTP, and in-process into the embedded API server) and one client path for
-both, so that simulations run the client code of real clusters. `Transport.connect` puts the client path on a transport.
+The package `cluster` implements them: two transports (HTTP, and calls within the process to the embedded API server),
+and one client that runs on either transport. So simulations run the client code of real clusters. `Transport.connect`
+returns the client of a transport.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """`StoryBook`: the stories of all pending pods, and those of the last finished ones, in a fixed amount of memory.
 
 A pending pod has a `Story`, by its uid. When its wait ends, the story is encoded and appended to a ring; the oldest
-records leave the ring. The ring has no index: a search compares the first bytes of 50,000 records, which takes
-10 ms, and an index would cost more memory than the records.
+records leave the ring. The ring has no index: a search compares the first bytes of 50,000 records in 10 ms, and an
+index would cost more memory than the records.
 
-Each change of a reason is one line of the logger `decision` at `-v=2`, and is given to the listeners. A repeated reason
-costs an increment and a time. Events that wake a pod are counted in the run that they end or interrupt, and are not
-logged one by one: one event may wake ten thousand pods.
+Each change of a reason is one line of the logger `decision` at `-v=2`, and is given to the listeners. If the same
+reason is found again, only its count, its time and its message change. Events that wake a pod are counted with its
+latest reason, and are not logged one by one: one event may wake ten thousand pods.
 
 A standby keeps the stories of pending pods, so that it knows since when they wait. Before it leads, it logs nothing and
 keeps no finished story, because another replica decides.

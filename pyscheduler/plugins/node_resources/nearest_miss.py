@@ -1,4 +1,4 @@
-"""The amounts that a pod requests beside the most that a node has free, and the most that any node offers."""
+"""Describe missing resources: the pod's request, the most that one node has free, and the size of the largest node."""
 
 from __future__ import annotations
 

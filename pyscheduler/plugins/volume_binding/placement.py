@@ -2,9 +2,11 @@
 
 All nodes are judged at once. A node must reach the volumes of bound claims. Each waiting claim, the smallest first,
 takes the best volume that the node reaches and no other claim of the pod took. If there is none, a volume can be
-provisioned if the class allows the node's topology and the driver has room. The order of claims matters to a node only
-if two claims may want the same volume. Then the choice is computed for each distinct set of the labels that volumes ask
-for; otherwise only for the chosen node.
+provisioned if the class allows the node's topology and the driver has room.
+
+The choice depends on the order of claims only if two claims may want the same volume. Then the volumes are chosen once
+for each distinct combination of the node labels that volumes ask for. Otherwise, volumes are chosen only on the node
+that the pod gets.
 Source: kube-scheduler 1.36, `volumebinding/binder.go`, `FindPodVolumes`.
 """
 

@@ -1,6 +1,7 @@
 """Check what a plugin declares in `watches` and `rbac`, when its profile is built.
 
-Without the name of the plugin, a wrong declaration would fail later: in a watch, or in `config --rbac`.
+Without these checks, a wrong declaration would fail later, in a watch or in `config --rbac`, and the error would not
+name the plugin.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Each method calls the extension point itself if the cache cannot answer. PreFilter and PreScore of all plugins run for
 every pod. Plugins whose answers depend on other pods, on objects of other kinds or on the time are called for every pod
-at Filter and Score, too; their answers are joined with the cached ones. The decision is the same with and without the
-cache, to the last random draw, and evaluations are counted alike.
+at Filter and Score, too; their answers are joined with the cached ones. The cache changes neither the decision, nor the
+random numbers that are drawn, nor the metrics that count evaluations.
 """
 
 from __future__ import annotations

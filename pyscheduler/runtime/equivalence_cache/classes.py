@@ -2,9 +2,9 @@
 
 A pod belongs to the class of its equivalence key. Answers are cached from the second pod of a class on, because in some
 clusters most classes have only one pod. The least recently used classes are dropped when the cache gets too large. Only
-answers that a plugin declared reusable (`framework.reuse`) are cached. So a change of a service, a namespace or a
-volume invalidates nothing: only nodes and their pods can outdate an answer, and the snapshot's columns log which rows
-changed.
+answers that a plugin declared reusable (`framework.reuse`) are cached. These answers do not depend on services,
+namespaces or volumes. An answer is outdated only by a change of nodes or their pods, or by a call of
+`handle.forget_answers`. The snapshot logs which nodes changed.
 """
 
 from __future__ import annotations

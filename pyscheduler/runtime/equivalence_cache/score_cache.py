@@ -1,8 +1,9 @@
 """The scores of each node for the pods of one equivalence class; cached by row.
 
 Scores that depend on pods or amounts are summed with their weights into one array; a change replaces single rows.
-Scores that depend only on node objects rarely change; they are normalised over all feasible nodes again only when one
-of them or the set of nodes changes. If a plugin gives all nodes the same score, one number is stored.
+Scores that depend only on node objects rarely change. They are normalised over all feasible nodes again only when one
+of these scores, or the set of feasible nodes, has changed. If a plugin gives all nodes the same score, one number is
+stored.
 """
 
 from __future__ import annotations

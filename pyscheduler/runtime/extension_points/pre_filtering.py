@@ -1,8 +1,8 @@
 """PreFilter: each plugin checks the pod once; it may reject it, narrow the nodes, or skip its Filter in this cycle.
 
 An ordinary rejection does not end the phase, because preemption needs the state that all plugins write. A rejection
-that preemption cannot help ends the phase at once. This module also updates that state when a trial, such as
-preemption, adds or removes a pod.
+that preemption cannot help ends the phase at once. When a trial, such as preemption, adds or removes a pod, this module
+lets the plugins update their state.
 Source: kube-scheduler 1.36, `RunPreFilterPlugins`, `RunPreFilterExtensionAddPod`, `...RemovePod`.
 """
 

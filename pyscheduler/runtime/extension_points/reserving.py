@@ -1,4 +1,4 @@
-"""PostFilter, Reserve, Unreserve and Permit: the extension points from the end of Score to the binding cycle.
+"""PostFilter, which runs if no node fits, and Reserve, Unreserve and Permit, which run after a node is chosen.
 
 Source: kube-scheduler 1.36, `RunPostFilterPlugins`, `RunReservePluginsReserve`, `...Unreserve`, `RunPermitPlugins`.
 

@@ -1,9 +1,9 @@
 """Find the victims on a node: the pods that must be evicted so that a pod fits there.
 
-A statement (trial changes of the snapshot) evicts all pods of the node that may be victims; rules with
-`potential_victims` choose the next one when the one before is gone. If the pod does not fit even then, the node is of
-no use. Otherwise the pods are put back one by one: those that disruption budgets protect first, then by importance. If
-the preemptor does not fit beside a pod, this pod is a victim.
+A statement (trial changes of the snapshot) evicts all pods of the node that may be victims. Rules that define
+`potential_victims` name these pods one by one, each after the previous pod was evicted. If the pod does not fit even
+then, the node is of no use. Otherwise the pods are put back one by one: those that disruption budgets protect first,
+then by importance. If the preemptor does not fit beside a pod, this pod is a victim.
 
 Several nodes are searched together: in each round, one pod per node is put back, and the columnar filters run once for
 all nodes. That is right if pods on one node change nothing on another. So each node is searched alone, with a state of

@@ -4,7 +4,7 @@ The members of a PodGroup with the disruption mode `PodGroup` are one unit, with
 pod is a unit by itself, with its own priority. The most important units are spared first: higher priority; members of
 groups before other pods; of two groups the larger one; then the earlier start.
 
-A group starts when the first of its members in the order of the nodes started, and a pod that was not started yet
+The start of a group is the start of one member: the first one in the order of the nodes. A pod that has not started
 counts as started now.
 
 Differs from kube-scheduler: units that are equal in all of that keep the order of the nodes; in kube-scheduler, their

@@ -1,4 +1,4 @@
-"""Measures how much random steps exercise the checked plugin: one that is never called would pass every check."""
+"""Counts how often random steps call the checked plugin: a plugin that is never called would pass every check."""
 
 from __future__ import annotations
 

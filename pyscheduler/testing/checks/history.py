@@ -1,4 +1,4 @@
-"""Runs a history (steps on a random cluster), with observers that check a plugin, or only for its decisions."""
+"""Runs a history (steps on a random cluster): `observe` checks a plugin at each step, `decide` returns decisions."""
 
 from __future__ import annotations
 
