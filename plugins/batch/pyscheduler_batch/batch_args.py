@@ -1,6 +1,6 @@
 """The args of the plugin `Batch` as typed values; `settings.configuration` reads them and adds the preset's defaults.
 
-A preset is the configuration with which one batch system, such as KAI, comes.
+A preset is the default configuration of one batch system, such as KAI.
 """
 
 from __future__ import annotations

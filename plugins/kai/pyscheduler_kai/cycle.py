@@ -1,4 +1,4 @@
-"""The state that the actions of a pass share: gangs, orders, placement, and the tasks that the statement evicted."""
+"""The state that the actions of a pass share: gangs, orders, placement, and the tasks that a simulation evicted."""
 
 from __future__ import annotations
 

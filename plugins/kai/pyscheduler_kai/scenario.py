@@ -8,9 +8,9 @@ proposed. If it passes, two generators propose some of the collected units:
 
 - `node_local` looks at each node of the job that the last unit is from, and proposes all units of the jobs that lose a
   task on this node.
-- `multi_node` sorts the nodes of the units by what is free and freed on them, the smallest first, without nodes too
-  small for any pending task. It proposes the units on the first nodes of this order, as few as cover the request, and
-  then on 1, 2, 4 ... more nodes.
+- `multi_node` adds up, for each node of the units, the free GPUs and those that the units free. It skips nodes on which
+  this sum is too small even for the smallest pending task, and sorts the others, the smallest sum first. It proposes
+  the units on the first nodes of this order: on as few nodes as cover the request, then on 1, 2, 4 ... more nodes.
 
 Both leave out proposals that certainly make too little room. As long as whole jobs are evicted, `VictimTape`
 computes the order of victims only once for all searches of a job. Source: KAI-Scheduler, `actions/common/solvers`

@@ -1,8 +1,8 @@
-"""Reads cluster objects for the rules: from watches, else by a request to the API server.
+"""Reads cluster objects for the grouping rules: from watches, else by a request to the API server.
 
-All kinds that the rules may read are watched; other kinds have to be named in `extraOwners`. If the watch of
-PodGroups, PriorityClasses or the ConfigMap of defaults does not show an object, the object does not exist. If the watch
-of another kind does not show an object, the object is requested.
+The rules can read only kinds that are watched; users add further kinds in `extraOwners`. If a watch does not show an
+object, the kind decides: a PodGroup, a PriorityClass or the ConfigMap of defaults does not exist then, and an object of
+any other kind is requested from the API server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The action `preempt` of Volcano: a job that lacks nodes evicts pods of its queue, also its own.
+"""The action `preempt` of Volcano: a job that lacks nodes evicts pods of its queue, also pods of the job itself.
 
 Source: Volcano `actions/preempt`.
 """

@@ -1,4 +1,7 @@
-"""A session as Volcano runs it, with Volcano's rules for tiers. Source: Volcano `framework/session_plugins.go`."""
+"""A session (scheduling round) of Volcano, with Volcano's rules for tiers.
+
+Source: Volcano `framework/session_plugins.go`.
+"""
 
 from __future__ import annotations
 

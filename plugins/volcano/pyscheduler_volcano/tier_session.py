@@ -1,6 +1,7 @@
-"""The base class of sessions with policies in tiers, which also keeps sums by job and results by node.
+"""The base class of Volcano's sessions: policies in tiers, the sums of each job, and cached results for each node.
 
-`Orders`, `Gates`, `Places` and `VictimRules` read such a session; `VolcanoSession` makes one of each.
+A session is the state of one scheduling round. The classes `Orders`, `Gates`, `Places` and `VictimRules` read it;
+`VolcanoSession` makes an object of each of these classes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Build the tables of queues, jobs and tasks for one scheduling round from what was read of the API objects."""
+"""Build the tables of queues, jobs and tasks for one scheduling round, from values that were read from API objects."""
 
 from __future__ import annotations
 

@@ -6,10 +6,10 @@
 - A victim is a pod that is being deleted and has the condition `DisruptionTarget`; the message of the condition names
   the job that gets the room. The annotation `last-eviction-timestamp` of the victim's PodGroup has the time of the
   group's last eviction.
-- An interrupted eviction is a pod that has such a condition and a node, and is not being deleted. The eviction is
-  repeated if the first pass can keep the promise of the job that the condition names. For that, one of this job's
-  promised nodes must be the node of a pod that the job evicts from the same gang, or the gang must be below its
-  minimum. Otherwise, the eviction is repeated only if the gang is below its minimum at the end of the pass.
+- An interrupted eviction is a pod that has this condition and a node, but is not being deleted. All such pods that one
+  gang loses to one job are treated alike. If the job has promised nodes, and one of the pods is on a promised node or
+  the gang is below its minimum, the evictions are repeated once the first pass keeps the promise. In all other cases,
+  the evictions are repeated only if the gang is below its minimum at the end of the pass.
 """
 
 from __future__ import annotations

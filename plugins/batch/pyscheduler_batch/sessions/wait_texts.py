@@ -1,10 +1,11 @@
 """Write on the pods of a batch profile why they wait: in a condition, and in an event.
 
 A text is a list of reasons, and the first one decides when the text is written. A new first reason is written at once,
-unless such a reason is often over soon, for example that pods or the group's object are missing. All other changes of a
-text are written 1 s later, because the amounts in it may change with every scheduling round. If the text changes again
-meanwhile, only the newest text is written. At most 200 texts per second are written late, the oldest first. So few
-waiting pods always have a text of the last seconds, and many waiting pods do not cause a storm of writes.
+except for reasons that often last a moment only, such as missing pods or a missing object of the group. All other
+changes of a text are written 1 s later, because the amounts in it may change with every scheduling round. If the text
+changes again meanwhile, only the newest text is written. At most 200 of these later writes happen per second, the
+oldest first. So the texts are a few seconds old at most while few pods wait, and many waiting pods do not cause a storm
+of writes.
 """
 
 from __future__ import annotations

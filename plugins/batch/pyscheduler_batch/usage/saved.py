@@ -1,7 +1,7 @@
-"""Save in a ConfigMap what queues held in the past, so that a restarted or another scheduler continues the count.
+"""Save the past use of queues in a ConfigMap, so that a restarted scheduler or a new leader continues the count.
 
-The time window of the count is divided into parts. `data` has a JSON text with the names of queues and resources, the
-half-life, and the begin and end of each part. `binaryData` has the sums of all parts, for the cluster and for each
+The time for which use is counted is divided into parts. `data` has a JSON text with the names of queues and resources,
+the half-life, and the begin and end of each part. `binaryData` has the sums of all parts, for the cluster and for each
 queue, as 32-bit floats compressed with zlib. If the compressed sums take more than 700,000 bytes, the oldest parts are
 left out.
 """

@@ -1,4 +1,4 @@
-"""Segments, parts of a gang whose pods must be close together: annotations of the pod or of the workers' template."""
+"""Segments (parts of a gang whose pods must be close together), from annotations of pod or workers' template."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The commands of the quota plugin: `pyscheduler webhook`, and reserved quota in `pyscheduler podgroup`."""
+"""The commands of the quota plugin: `pyscheduler webhook`, and a column in the tables of `pyscheduler podgroup`."""
