@@ -1,4 +1,4 @@
-"""Rules 6 and 7: between changes from outside, evictions do not repeat or form a cycle; in the end they stop."""
+"""Rules 6 and 7: unless others change the cluster, evictions do not repeat, form no cycle, and stop in the end."""
 
 from __future__ import annotations
 

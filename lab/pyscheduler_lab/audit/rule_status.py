@@ -1,4 +1,4 @@
-"""Rule 9: the status of each queue equals the sums of its bound requests.
+"""Rule 9: the amounts in the status of each queue equal the sums of the requests of its pods.
 
 The writer of a status may lag. So a queue is judged when its pods have not changed for a while, and at the end of the
 log. Pods that are being deleted may count or not.

@@ -2,8 +2,8 @@
 
 The rules that apply to a user are looked up once and kept until a role or binding changes. Until then, a request costs
 a scan of the user's own rules. If several rules allow a request, the first one is recorded as used. Cluster-wide
-bindings come before those of the namespace; bindings are in order of their names, and rules in the order of their role.
-(kube-apiserver reads bindings in no particular order.)
+bindings come before those of the namespace. Bindings are sorted by name, and the rules of a role keep the order in
+which the role lists them. (kube-apiserver reads bindings in no particular order.)
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Two controllers of access: one aggregates ClusterRoles, one gives each namespace its service account `default`.
 
-Both act within the write that triggers them, so no client waits for them. Accounts are made with and without RBAC.
+Both act within the write that triggers them, so no client waits for them. The service accounts are created even if the
+server runs without RBAC.
 """
 
 from __future__ import annotations
