@@ -1,9 +1,9 @@
 """Sort keys of pods of groups, for QueueSort plugins; the smallest comes first.
 
-Both keys keep members of one group next to each other if they have the same priority. For `gang_key`, they must also
-have the same value of the label `koordinator.sh/priority`. The minimum of the group must be known. A key depends on the
-state of the group. When this state changes while pods are in the queue (a group failed, its object came or was
-deleted), `PodGroups` lets the queue sort the pods again.
+Both keys keep members of one group next to each other once the group's minimum is known. The members must have the same
+priority and, for `gang_key`, the same value of the label `koordinator.sh/priority`. A key depends on the state of the
+group. When this state changes while pods are in the queue (a group failed, its object came or was deleted), `PodGroups`
+lets the queue sort the pods again.
 """
 
 from __future__ import annotations

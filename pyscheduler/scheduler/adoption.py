@@ -2,8 +2,7 @@
 
 Before the first pod is scheduled, the pods of these bindings are assumed on their nodes, and their binding cycles
 continue at Bind. So no other pod gets their room, and none of these pods gets a second node. A binding is abandoned if
-its node has no room for the pod: any program can create a BindRequest, so the request does not prove that a scheduler
-reserved the room.
+its node has no room for the pod: any program can create a BindRequest, also for a full node.
 Source: KAI-Scheduler, `pkg/scheduler/api/pod_info` (a pod with a BindRequest is `Binding` on its node).
 """
 

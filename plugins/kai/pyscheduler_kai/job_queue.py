@@ -1,8 +1,9 @@
 """The order in which actions take jobs: a tree of heaps, one per queue.
 
 A queue is ordered among its siblings by its own state and its next job. A queue whose state changed moves to its new
-position only when it reaches the top of its heap. KAI does the same, and this decides which of two queues comes first.
-So the heaps do the same steps as Go's `container/heap`. Source: KAI-Scheduler, `actions/utils/job_order_by_queue.go`.
+position only when it reaches the top of its heap. KAI does the same. So the order of two queues may depend on the steps
+of the heap, and the heaps do the same steps as Go's `container/heap`, which KAI uses. Source: KAI-Scheduler,
+`actions/utils/job_order_by_queue.go`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ limit.
 
 The client asks a remote server for compressed answers, unless the kubeconfig says `disable-compression`: an API server
 compresses from 128 KiB on, and a page of pods shrinks to a tenth. The client does not ask a server on the same machine:
-decompression would cost as much CPU as decoding, and compression in the server several times that.
+decompression would cost as much CPU as decoding, and the server would spend several times as much on compression.
 """
 
 from __future__ import annotations

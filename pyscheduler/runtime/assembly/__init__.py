@@ -1,1 +1,1 @@
-"""From installed Python packages to running profiles: discovery, registry, expansion of a profile, bound plugins."""
+"""Build profiles from installed Python packages: find, register, order and create plugins, and bind their methods."""

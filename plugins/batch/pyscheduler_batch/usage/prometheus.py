@@ -1,4 +1,4 @@
-"""Ask Prometheus what queues held over time, with the queries of KAI.
+"""Ask Prometheus for the past use of queues, with the queries of KAI.
 
 Source: KAI-Scheduler `usagedb/prometheus`. For a tumbling window, KAI sends a range query and then refuses the answer.
 pyscheduler sends an instant query instead, whose range begins with the window.
