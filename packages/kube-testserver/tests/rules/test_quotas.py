@@ -10,6 +10,7 @@ import pytest
 from kube_objects.errors import APIError
 from kube_testserver.cluster import EmbeddedCluster
 from kube_testserver.resources.builtin import PODS
+from kube_testserver.resources.open_definitions import open_definition
 from kube_testserver.rules.quotas.amounts import read
 from kube_testserver.virtual_time import VirtualClock
 
@@ -232,6 +233,16 @@ def test_a_quota_counts_what_exists_and_follows_its_own_changes(server: Embedded
     wrong["status"]["used"] = {"pods": "0"}
     server.registry.change(resource, record, wrong, subresource="status")
     assert used(server) == {"count/pods": "2", "pods": "2"}
+
+
+def test_a_quota_counts_kinds_that_are_defined_after_it(server: EmbeddedCluster) -> None:
+    """A CustomResourceDefinition that comes after the quota has its objects counted."""
+    server.add(quota({"count/widgets.example.com": "1", "pods": "5"}), pod("a"))
+    assert used(server) == {"pods": "1"}
+    server.add(open_definition("example.com", "Widget", "widgets", ["v1"]))
+    server.add(other("example.com/v1", "Widget"))
+    assert used(server) == {"count/widgets.example.com": "1", "pods": "1"}
+    assert "exceeded quota: q" in refusal(server, other("example.com/v1", "Widget", "two"))
 
 
 def test_status_of_a_quota_without_limits_is_the_clients(server: EmbeddedCluster) -> None:

@@ -20,7 +20,7 @@ from kube_testserver.rules.quotas.usage import Scope, counts_changes, in_scopes,
 from kube_testserver.store import ExpiredVersionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from kube_testserver.resources.table import Resource, ResourceTable
     from kube_testserver.store import Object, Record, Store
@@ -33,7 +33,7 @@ _ALL: Final = 1 << 30
 class _Account:
     """The limits and scopes of one quota, and the amounts that are used of it."""
 
-    __slots__ = ("hard", "record", "scopes", "used", "versions")
+    __slots__ = ("counted", "hard", "record", "scopes", "used", "versions")
 
     def __init__(self, record: Record) -> None:
         spec = record.decode().get("spec") or {}
@@ -47,6 +47,8 @@ class _Account:
         self.used: Amounts = {}
         #: By collection, the version up to which it is counted.
         self.versions: dict[str, int] = {}
+        #: The resources whose objects the quota limits, and the revision of the table for which this holds.
+        self.counted: tuple[int, Sequence[Resource]] = (-1, ())
 
     def usage_of(self, resource: Resource, obj: Object) -> Amounts:
         """Return what an object uses of this quota: nothing if its scopes exclude the object."""
@@ -143,13 +145,15 @@ class Quotas:
                 if change.type != "DELETED":
                     account.used = added(account.used, account.usage_of(resource, change.record.decode()))
 
-    def _counted_by(self, account: _Account) -> Iterable[Resource]:
+    def _counted_by(self, account: _Account) -> Sequence[Resource]:
         """Return the resources whose objects a quota limits; of several versions of one, the first."""
-        found: dict[str, Resource] = {}
-        for resource in self._table:
-            if resource.namespaced and "list" in resource.verbs and matching(resource, account.hard):
-                found.setdefault(resource.collection, resource)
-        return found.values()
+        if account.counted[0] != self._table.revision:
+            found: dict[str, Resource] = {}
+            for resource in self._table:
+                if resource.namespaced and "list" in resource.verbs and matching(resource, account.hard):
+                    found.setdefault(resource.collection, resource)
+            account.counted = (self._table.revision, tuple(found.values()))
+        return account.counted[1]
 
     def _write(self, account: _Account) -> None:
         """Store the status of a quota if it is not what the account says."""
