@@ -26,8 +26,8 @@ from kube_testserver.controllers.device_preparation import DeviceTakenError, Not
 from kube_testserver.controllers.disruption import DisruptionBudgets
 from kube_testserver.controllers.follower import Follower
 from kube_testserver.controllers.node_admission import NodeRoom, Rejection, demand_of
-from kube_testserver.controllers.pod_events import record_warning
 from kube_testserver.controllers.resource_claims import ClaimController
+from kube_testserver.controllers.warnings import record_warning
 from kube_testserver.resources.builtin import NODES, PODS
 from kube_testserver.rules.deletion import DeleteOptions
 
@@ -328,4 +328,4 @@ class Lifecycle:
 
     def _announce(self, record: Record, node: str, reason: str, message: str) -> None:
         """Record an event of the node about a pod."""
-        record_warning(self._registry, record, reason, message, component="kubelet", node=node)
+        record_warning(self._registry, PODS, record, reason, message, component="kubelet", node=node)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from kube_testserver.controllers.follower import Follower
 from kube_testserver.controllers.garbage_collection import controller_of
-from kube_testserver.controllers.pod_events import record_warning
+from kube_testserver.controllers.warnings import record_warning
 from kube_testserver.errors import StatusError
 from kube_testserver.resources.builtin import PODS
 from kube_testserver.resources.devices import CLAIM_TEMPLATES, CLAIMS, FINALIZER
@@ -336,7 +336,7 @@ class ClaimController:
     def _announce(self, record: Record, message: str) -> None:
         _log.warning("pod=%s FailedResourceClaimCreation: %s", record.key, message)
         reason = "FailedResourceClaimCreation"
-        record_warning(self._registry, record, reason, message, component="resource_claim")
+        record_warning(self._registry, PODS, record, reason, message, component="resource_claim")
 
 
 def _base_of(pod: str, wanted: str) -> str:

@@ -1,4 +1,4 @@
-"""Record the event by which a controller reports a problem with a pod."""
+"""Record the event by which a controller reports a problem with an object."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kube_testserver.resources.builtin import EVENTS
 
 if TYPE_CHECKING:
     from kube_testserver.registry import Registry
+    from kube_testserver.resources.table import Resource
     from kube_testserver.store import Object, Record
 
 __all__ = ["record_warning"]
@@ -19,19 +20,19 @@ _log = logging.getLogger(__name__)
 
 
 def record_warning(
-    registry: Registry, pod: Record, reason: str, message: str, *, component: str, node: str = ""
+    registry: Registry, resource: Resource, record: Record, reason: str, message: str, *, component: str, node: str = ""
 ) -> None:
-    """Store an event of type Warning about a pod, reported by a component (on a node)."""
+    """Store an event of type Warning about an object, reported by a component (on a node)."""
     now = format_time(registry.wall())
     event: Object = {
-        "metadata": {"generateName": f"{pod.name}."},
+        "metadata": {"generateName": f"{record.name}."},
         "involvedObject": {
-            "kind": "Pod",
-            "apiVersion": "v1",
-            "namespace": pod.namespace,
-            "name": pod.name,
-            "uid": pod.uid,
-            "resourceVersion": str(pod.version),
+            "kind": resource.kind,
+            "apiVersion": resource.api_version,
+            "namespace": record.namespace,
+            "name": record.name,
+            "uid": record.uid,
+            "resourceVersion": str(record.version),
         },
         "type": "Warning",
         "reason": reason,
@@ -44,6 +45,6 @@ def record_warning(
         "count": 1,
     }
     try:
-        registry.create(EVENTS, pod.namespace, event)
+        registry.create(EVENTS, record.namespace, event)
     except StatusError as error:  # the namespace is terminating
-        _log.debug("pod=%s event=%s was not stored: %s", pod.key, reason, error)
+        _log.debug("%s=%s event=%s was not stored: %s", resource.kind.lower(), record.key, reason, error)
