@@ -106,6 +106,7 @@ class PluginHandle:
             plugin,
             handle=self,
             in_pre_bind=dependencies.pods_in_pre_bind,
+            stories=dependencies.stories,
             in_background=dependencies.feature_gates.get("SchedulerAsyncPreemption", True),
             retry_after_backoff=self._retry_after_backoff,
         )

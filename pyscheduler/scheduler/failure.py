@@ -169,22 +169,22 @@ class FailureHandler:
             self._tell(attempt, plan, status, message)
 
     def _tell(self, attempt: Attempt, plan: FailurePlan, status: Status, message: str) -> None:
-        """Add the failure to the pod's story, and to those of its victims, if pods are evicted for it."""
+        """Add the failure to the pod's story, with the pods that were chosen as victims.
+
+        The stories of the victims get their records when the evictions succeed (`runtime/preemption/eviction.py`).
+        """
         pod = attempt.queued.pod
         plugins = plan.unschedulable_plugins | plan.pending_plugins or ({status.plugin} if status.plugin else set())
         findings = preemption_findings(attempt.state)
         chosen = findings.chosen if findings is not None else None
-        victims = [info.pod for info in chosen.victims] if chosen is not None else []
         self.stories.waits(
             pod,
             plan.reason,
             message,
             plugins=tuple(sorted(plugins)),
             node=self.queue.nominator.node_of(pod.uid),
-            others=[victim.key for victim in victims],
+            others=[info.pod.key for info in chosen.victims] if chosen is not None else (),
         )
-        for victim in victims:
-            self.stories.ended(victim, "Preempted", node=victim.node_name, others=(pod.key,))
 
     def _requeue(self, attempt: Attempt, status: Status, plan: FailurePlan, nominating: NominatingInfo | None) -> None:
         """Return the pod to the queue and keep, set or clear its nomination."""

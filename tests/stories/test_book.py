@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import ObjectMeta, Pod, PodSpec
 from pyscheduler.config.load import load
@@ -104,8 +105,9 @@ def test_standby_keeps_no_finished_stories(clock: VirtualClock, caplog: pytest.L
 
 
 @pytest.mark.slow
-def test_memory_of_many_stories(clock: VirtualClock) -> None:
+def test_memory_of_many_stories(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
     """Stories of 10,000 pending and 50,000 finished pods take at most 32 MiB, and the metric says about how much."""
+    caplog.set_level(logging.WARNING, logger="decision")  # captured lines would be counted, too
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -211,3 +213,17 @@ async def test_stories_of_preemptor_and_victim(cluster: FakeCluster, scheduler: 
     assert scheduler.stories.of("default/high")[0].runs[0].others == ("default/low",)
     (victim,) = scheduler.stories.of("default/low")
     assert [(run.reason, run.others) for run in victim.runs] == [("Scheduled", ()), ("Preempted", ("default/high",))]
+
+
+async def test_victim_has_a_record_once_it_is_evicted(cluster: FakeCluster, scheduler: Scheduler) -> None:
+    """A refused eviction leaves none in the victim's story; the preemptor's story names the chosen victim."""
+    cluster.server.faults.add(Fault(method="DELETE", path=r"/pods/low$", status=403, times=1))
+    cluster.add_pod("low", requests={"cpu": "2"}, priority=1)
+    await cluster.clock.advance(1)
+    cluster.add_pod("high", requests={"cpu": "2"}, priority=10)
+    await cluster.clock.advance(0.5)
+    assert isinstance(scheduler.stories, StoryBook)
+    assert scheduler.stories.of("default/high")[0].runs[0].others == ("default/low",)
+    assert [run[0] for run in runs(scheduler, "low")] == ["Scheduled"]
+    await cluster.clock.advance(30)
+    assert [run[0] for run in runs(scheduler, "low")] == ["Scheduled", "Preempted"]

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.framework.handle import Handle
     from pyscheduler.framework.preemption import Candidate
+    from pyscheduler.framework.stories import Stories
     from pyscheduler.framework.watches import Lister
     from pyscheduler.podgroup.wire import InTreePodGroup
     from pyscheduler.runtime.permit.pods_in_pre_bind import PodsInPreBind
@@ -111,6 +112,7 @@ class Evictions:
         *,
         handle: Handle,
         in_pre_bind: PodsInPreBind,
+        stories: Stories,
         in_background: bool,
         retry_after_backoff: Callable[[Iterable[Pod]], object],
     ) -> None:
@@ -118,6 +120,7 @@ class Evictions:
         self._handle = handle
         self._retry_after_backoff = retry_after_backoff
         self._in_pre_bind = in_pre_bind
+        self._stories = stories
         self._in_background = in_background
         self._pods: Lister[Pod] = handle.lister(Pod)
         #: By uid of the preemptor.
@@ -247,9 +250,9 @@ class Evictions:
             return error
 
     async def _evict_one(self, victim: Pod, node_name: str, preemptor: EvictionCause) -> bool:
-        """Reject the victim in memory, or delete it, and write an event. A victim that is gone already is no failure.
+        """Reject the victim in memory, or delete it; write an event and a record in its story.
 
-        Return True if it was rejected in memory.
+        A victim that is gone already is no failure. Return True if it was rejected in memory.
         """
         note = f"Preempted by {preemptor.kind} {preemptor.uid} on node {node_name}"
         rejected = self._reject_in_memory(victim)
@@ -267,6 +270,7 @@ class Evictions:
         self._handle.event_recorder.event(
             victim, type="Normal", reason="Preempted", action="Preempting", note=note, related=preemptor.related
         )
+        self._stories.ended(victim, "Preempted", node=node_name, others=(preemptor.key,))
         return rejected
 
     def _reject_in_memory(self, victim: Pod) -> bool:
