@@ -17,15 +17,15 @@ from __future__ import annotations
 
 import asyncio
 import html
-import json
 import logging
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
 from pyscheduler.framework.errors import APIError, ConfigError, TransportError
+from pyscheduler.serving.api_status import api_status, quoted
 from pyscheduler.serving.authentication import Authenticator, Unauthenticated, certificate_end, shown_certificate
 from pyscheduler.serving.authorization import Authorizer
 from pyscheduler.serving.delegation import Reviewer, open_transport
@@ -48,7 +48,6 @@ _log = logging.getLogger(__name__)
 _RELOAD_SECONDS: Final = 60.0
 _LOOKUP_PATH: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 _LOOKUP: Final = "configmap/extension-apiserver-authentication in kube-system"
-_PRETTY_AGENTS: Final = ("curl", "Wget", "Mozilla/5.0")
 
 
 class SecureServer:
@@ -213,7 +212,7 @@ class SecureServer:
         except Unauthenticated as error:
             self._request_metrics.authenticated(result="error", username="", seconds=self._clock.now() - began)
             _log.error("Unable to authenticate the request err=%s", error)
-            return _status(request, 401, "Unauthorized", "Unauthorized")
+            return api_status(request, 401, "Unauthorized", "Unauthorized")
         self._request_metrics.authenticated(result="success", username=user.name, seconds=self._clock.now() - began)
         verb = request.method.lower()
         began = self._clock.now()
@@ -221,38 +220,12 @@ class SecureServer:
             decision = await self._authorizer.authorize(user, verb, request.path)
         except (APIError, TransportError) as error:
             self._request_metrics.authorized(result="error", seconds=self._clock.now() - began)
-            message = f"Internal Server Error: {_quoted(request.raw_path)}: {error}"
+            message = f"Internal Server Error: {quoted(request.raw_path)}: {error}"
             return web.Response(status=500, text=f"{html.escape(message, quote=False)}\n")
         self._request_metrics.authorized(result=decision.label, seconds=self._clock.now() - began)
         if not decision.allowed:
             _log.debug("Forbidden uri=%s user=%s reason=%s", request.raw_path, user.name, decision.reason)
-            message = html.escape(f"User {_quoted(user.name)} cannot {verb} path {_quoted(request.path)}", quote=False)
+            message = html.escape(f"User {quoted(user.name)} cannot {verb} path {quoted(request.path)}", quote=False)
             reason = f": {decision.reason}" if decision.reason else ""
-            return _status(request, 403, "Forbidden", f"forbidden: {message}{reason}", details={})
+            return api_status(request, 403, "Forbidden", f"forbidden: {message}{reason}", details={})
         return await self._pages.answer(request, self._debugging)
-
-
-def _status(
-    request: web.BaseRequest, code: int, reason: str, message: str, *, details: dict[str, Any] | None = None
-) -> web.Response:
-    """Return an error in the API server's format, indented for browsers and curl."""
-    status: dict[str, Any] = {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": message,
-        "reason": reason,
-    }
-    if details is not None:
-        status["details"] = details
-    status["code"] = code
-    agent = request.headers.get("User-Agent", "")
-    pretty = request.query.get("pretty", str(agent.startswith(_PRETTY_AGENTS))).lower() in {"", "1", "t", "true"}
-    text = json.dumps(status, indent=2) if pretty else json.dumps(status, separators=(",", ":")) + "\n"
-    headers = {"Content-Type": "application/json", "X-Content-Type-Options": "nosniff"}
-    return web.Response(status=code, body=text.encode(), headers=headers)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
