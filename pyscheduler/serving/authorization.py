@@ -48,7 +48,7 @@ class Decision:
 
 
 class Authorizer:
-    """Decides on paths and verbs. Without a `reviewer`, only the open paths are allowed."""
+    """Decides on paths and verbs, and who may get pods. Without a `reviewer`, only the open paths are allowed."""
 
     def __init__(
         self,
@@ -72,11 +72,21 @@ class Authorizer:
         Raises `APIError` or `TransportError` if the API server gives no decision.
         """
         bare = path.removeprefix("/")
-        if _PRIVILEGED in user.groups or bare in self._paths or bare.startswith(self._prefixes):
+        if bare in self._paths or bare.startswith(self._prefixes):
+            return Decision(True)
+        return await self._decide(user, {"nonResourceAttributes": {"path": path, "verb": verb}})
+
+    async def authorize_pods(self, user: User, namespace: str) -> Decision:
+        """Return whether `user` may get the pods of a namespace. Raises as `authorize` does."""
+        pods = {"namespace": namespace, "verb": "get", "group": "", "version": "v1", "resource": "pods"}
+        return await self._decide(user, {"resourceAttributes": pods})
+
+    async def _decide(self, user: User, attributes: Mapping[str, Mapping[str, str]]) -> Decision:
+        if _PRIVILEGED in user.groups:
             return Decision(True)
         if self._reviewer is None:
             return Decision(False)
-        spec = _spec(user, verb, path)
+        spec = _spec(user, attributes)
         key = msgspec.json.encode(spec)
         known = self._allowed.get(key) or self._denied.get(key)
         if known is not None:
@@ -96,7 +106,7 @@ class Authorizer:
         return Decision(bool(status.get("allowed")) and not denied, str(status.get("reason") or ""), denied)
 
 
-def _spec(user: User, verb: str, path: str) -> dict[str, Any]:
-    spec: dict[str, Any] = {"nonResourceAttributes": {"path": path, "verb": verb}, "user": user.name}
+def _spec(user: User, attributes: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    spec: dict[str, Any] = {**attributes, "user": user.name}
     more: Mapping[str, Any] = {"groups": list(user.groups), "extra": dict(user.extra), "uid": user.uid}
     return spec | {key: value for key, value in more.items() if value}

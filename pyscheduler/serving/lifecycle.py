@@ -33,6 +33,7 @@ from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler.scheduler.debugger import DebugSignal
 from pyscheduler.serving.config_reload import ConfigReloader
 from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
+from pyscheduler.serving.inspection import InspectionPages
 from pyscheduler.serving.pages import Pages
 from pyscheduler.serving.ports import Ports, probes
 from pyscheduler.serving.version import build_labels, compatibility_labels
@@ -196,8 +197,11 @@ def _ports(
     stop: asyncio.Event,
     reloader: ConfigReloader,
 ) -> Ports:
+    def is_leader() -> bool:
+        return elector is None or elector.is_leader
+
     async def pod_resources() -> tuple[bytes, str]:
-        pods = list(scheduler.pods) if elector is None or elector.is_leader else []
+        pods = list(scheduler.pods) if is_leader() else []
         return await asyncio.to_thread(render_pod_resources, pods)
 
     pages = Pages(
@@ -207,8 +211,10 @@ def _ports(
         routes=scheduler.routes,
         resources=pod_resources,
     )
+    book = scheduler.stories
     return Ports(
         pages=pages,
+        inspection=InspectionPages(book=book, is_leader=is_leader) if isinstance(book, StoryBook) else None,
         scheduler=scheduler,
         bind_address=options.bind_address,
         health_port=options.health_port,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyscheduler.cluster.real.loop_heartbeat import Heartbeat
     from pyscheduler.flags.run_flags import Flags
     from pyscheduler.scheduler.scheduler import Scheduler
+    from pyscheduler.serving.inspection import InspectionPages
     from pyscheduler.serving.pages import Pages
     from pyscheduler.telemetry.request_metrics import RequestMetrics
 
@@ -96,6 +97,8 @@ class Ports:
     #: The flags of the HTTPS port; None opens none.
     flags: Flags | None
     profiling: bool
+    #: Pages of the HTTPS port about what the scheduler knows.
+    inspection: InspectionPages | None = None
     #: Measures the requests to the HTTPS port.
     request_metrics: RequestMetrics
     feature: Callable[[str], bool]
@@ -133,6 +136,7 @@ class Ports:
             # A random generator of its own: retries must not change the choice of nodes.
             rng=random.Random(),
             debugging=self._debug_pages(flags).answer,
+            inspection=self.inspection,
             request_metrics=self.request_metrics,
         )
         try:

@@ -30,6 +30,7 @@ from pyscheduler.serving.authentication import Authenticator, Unauthenticated, c
 from pyscheduler.serving.authorization import Authorizer
 from pyscheduler.serving.delegation import Reviewer, open_transport
 from pyscheduler.serving.http_server import HTTPServer
+from pyscheduler.serving.inspection import pod_of_story
 from pyscheduler.serving.tls_serving import ServingTLS
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
     from kube_objects.clock import Clock
     from pyscheduler.flags.run_flags import Flags
+    from pyscheduler.serving.authentication import User
+    from pyscheduler.serving.inspection import InspectionPages
     from pyscheduler.serving.pages import Debugging, Pages
     from pyscheduler.telemetry.request_metrics import RequestMetrics
 
@@ -53,7 +56,7 @@ _LOOKUP: Final = "configmap/extension-apiserver-authentication in kube-system"
 class SecureServer:
     """Answers requests on a listening socket: call `prepare`, then `start`.
 
-    `debugging` serves the pages that only this port has.
+    `debugging` and `inspection` serve the pages that only this port has.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class SecureServer:
         clock: Clock,
         rng: random.Random,
         debugging: Debugging | None = None,
+        inspection: InspectionPages | None = None,
         request_metrics: RequestMetrics,
     ) -> None:
         self._pages = pages
@@ -71,6 +75,7 @@ class SecureServer:
         self._clock = clock
         self._rng = rng
         self._debugging = debugging
+        self._inspection = inspection
         self._request_metrics = request_metrics
         self._server = HTTPServer(self._answer)
         self._reloading: asyncio.Task[None] | None = None
@@ -214,10 +219,13 @@ class SecureServer:
             _log.error("Unable to authenticate the request err=%s", error)
             return api_status(request, 401, "Unauthorized", "Unauthorized")
         self._request_metrics.authenticated(result="success", username=user.name, seconds=self._clock.now() - began)
-        verb = request.method.lower()
+        pod = pod_of_story(request) if self._inspection is not None else None
         began = self._clock.now()
         try:
-            decision = await self._authorizer.authorize(user, verb, request.path)
+            if pod is not None:
+                decision = await self._authorizer.authorize_pods(user, pod[0])
+            else:
+                decision = await self._authorizer.authorize(user, request.method.lower(), request.path)
         except (APIError, TransportError) as error:
             self._request_metrics.authorized(result="error", seconds=self._clock.now() - began)
             message = f"Internal Server Error: {quoted(request.raw_path)}: {error}"
@@ -225,7 +233,26 @@ class SecureServer:
         self._request_metrics.authorized(result=decision.label, seconds=self._clock.now() - began)
         if not decision.allowed:
             _log.debug("Forbidden uri=%s user=%s reason=%s", request.raw_path, user.name, decision.reason)
-            message = html.escape(f"User {quoted(user.name)} cannot {verb} path {quoted(request.path)}", quote=False)
-            reason = f": {decision.reason}" if decision.reason else ""
-            return api_status(request, 403, "Forbidden", f"forbidden: {message}{reason}", details={})
+            return _forbidden(request, user, pod, decision.reason)
+        if self._inspection is not None:
+            answer = await self._inspection.answer(request, partial(self._may_get_pods, user))
+            if answer is not None:
+                return answer
         return await self._pages.answer(request, self._debugging)
+
+    async def _may_get_pods(self, user: User, namespace: str) -> bool:
+        return (await self._authorizer.authorize_pods(user, namespace)).allowed
+
+
+def _forbidden(request: web.BaseRequest, user: User, pod: tuple[str, str] | None, reason: str) -> web.Response:
+    """Return the answer for a path that `user` may not read; for a story, that of a request to get its pod."""
+    details: dict[str, str] = {}
+    subject, action = "", f"{request.method.lower()} path {quoted(request.path)}"
+    if pod is not None:
+        namespace, name = pod
+        details = {"name": name, "kind": "pods"}
+        subject = f"pods {quoted(name)} is "
+        action = f'get resource "pods" in API group "" in the namespace {quoted(namespace)}'
+    message = html.escape(f"User {quoted(user.name)} cannot {action}", quote=False)
+    text = f"{html.escape(subject, quote=False)}forbidden: {message}{f': {reason}' if reason else ''}"
+    return api_status(request, 403, "Forbidden", text, details=details)

@@ -27,6 +27,7 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.routes import Routes
 from pyscheduler.serving.debug_pages import DebugPages
 from pyscheduler.serving.health_checks import Probes
+from pyscheduler.serving.inspection import InspectionPages
 from pyscheduler.serving.pages import Pages
 from pyscheduler.serving.secure_serving import SecureServer
 from pyscheduler.telemetry.metrics import Metrics
@@ -78,6 +79,7 @@ class SecuredCluster:
         asking: bool = True,
         profiling: bool = True,
         authentication: Mapping[str, Any] | None = None,
+        inspection: InspectionPages | None = None,
     ) -> Port:
         """Open an HTTPS port; with `asking`, it asks the cluster as `scheduler`."""
         file = str(self.kubeconfig) if asking else ""
@@ -109,6 +111,7 @@ class SecuredCluster:
             clock=clock,
             rng=random.Random(1),
             debugging=debugging.answer,
+            inspection=inspection,
             request_metrics=self.metrics.request_metrics(),
         )
         self.servers.append(server)

@@ -1,0 +1,94 @@
+"""Pages of the HTTPS port about what the scheduler knows: the stories of a pod.
+
+`GET /debug/story/NAMESPACE/POD` needs the permission to get the pods of that namespace, as `kubectl get pod` does, so
+that a tenant can read why a pod waits. Keys of pods in other namespaces are left out if the reader may not get these.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import msgspec
+from aiohttp import web
+
+from pyscheduler.framework.errors import APIError, TransportError
+from pyscheduler.serving.api_status import api_status, quoted
+from pyscheduler.stories.view import PodStories, story_view
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import TypeAlias
+
+    from pyscheduler.stories.book import StoryBook
+    from pyscheduler.stories.view import StoryView
+
+    #: Returns whether the reader may get the pods of a namespace.
+    MayGetPods: TypeAlias = Callable[[str], Awaitable[bool]]
+
+__all__ = ["InspectionPages", "pod_of_story"]
+
+_STORY: Final = ["", "debug", "story"]
+_STORY_SEGMENTS: Final = 5
+_READING: Final = frozenset({"GET", "HEAD"})
+
+
+def pod_of_story(request: web.BaseRequest) -> tuple[str, str] | None:
+    """Return namespace and name of the pod whose story is requested; None for other requests."""
+    segments = request.path.split("/")
+    if request.method not in _READING or len(segments) != _STORY_SEGMENTS or segments[:3] != _STORY:
+        return None
+    namespace, name = segments[3:]
+    return (namespace, name) if namespace and name else None
+
+
+@attrs.frozen(kw_only=True)
+class InspectionPages:
+    """Answers authorized requests."""
+
+    book: StoryBook
+    is_leader: Callable[[], bool]
+
+    async def answer(self, request: web.BaseRequest, may_get_pods: MayGetPods) -> web.StreamResponse | None:
+        """Return the answer to a request, or None for other paths."""
+        pod = pod_of_story(request)
+        if pod is not None:
+            return await self._story(request, *pod, may_get_pods)
+        return None
+
+    async def _story(
+        self, request: web.BaseRequest, namespace: str, name: str, may_get_pods: MayGetPods
+    ) -> web.StreamResponse:
+        key = f"{namespace}/{name}"
+        stories = [story_view(story) for story in self.book.of(key)]
+        is_leader = self.is_leader()
+        if not stories:
+            message = f"no story of pod {quoted(key)} is known"
+            if not is_leader:
+                message += "; this replica is not the leader, and knows only pods that wait"
+            return api_status(request, 404, "NotFound", message, details={"name": name, "kind": "pods"})
+        await _hide(stories, namespace, may_get_pods)
+        return _json(PodStories(pod=key, is_leader=is_leader, stories=stories))
+
+
+async def _hide(stories: list[StoryView], namespace: str, may_get_pods: MayGetPods) -> None:
+    """Leave out the keys of pods in other namespaces that the reader may not see, and count them."""
+    allowed = {namespace: True}
+    for run in (run for story in stories for run in story.runs if run.others):
+        seen = []
+        for other in run.others:
+            place, slash, _ = other.partition("/")
+            if slash and place not in allowed:
+                try:
+                    allowed[place] = await may_get_pods(place)
+                except (APIError, TransportError):
+                    allowed[place] = False
+            if not slash or allowed[place]:
+                seen.append(other)
+        run.others_hidden = len(run.others) - len(seen)
+        run.others = tuple(seen)
+
+
+def _json(answer: msgspec.Struct) -> web.Response:
+    body = msgspec.json.encode(answer)
+    return web.Response(body=body, content_type="application/json", headers={"X-Content-Type-Options": "nosniff"})

@@ -1,0 +1,141 @@
+"""Pages of the HTTPS port about what the scheduler knows, and who may read them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kube_objects.clock import LoopClock
+from pyscheduler.api import ObjectMeta, Pod, PodSpec
+from pyscheduler.serving.inspection import InspectionPages
+from pyscheduler.stories.book import StoryBook
+from tests.serving.test_secure_serving import ANONYMOUS, Port, SecuredCluster, role, world
+
+__all__ = ["world"]
+
+_RBAC = "rbac.authorization.k8s.io"
+
+
+def viewer(user: str, namespace: str) -> dict[str, Any]:
+    """Return a RoleBinding that lets a user get the pods of a namespace."""
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": user, "namespace": namespace},
+        "subjects": [{"kind": "User", "name": user, "apiGroup": _RBAC}],
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "pod-reader"},
+    }
+
+
+def pod_of(key: str, uid: str) -> Pod:
+    """Return a pod without anything to schedule."""
+    namespace, _, name = key.partition("/")
+    return Pod(metadata=ObjectMeta(name=name, namespace=namespace, uid=uid), spec=PodSpec(scheduler_name="batch"))
+
+
+async def opened(world: SecuredCluster, book: StoryBook, *, is_leader: bool = True) -> Port:
+    """Open a port with the pages; jane may get pods in `web`, and root everything."""
+    pods = {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]}
+    world.cluster.add(role("pod-reader", "nobody", pods)[0], viewer("jane", "web"))
+    return await world.open(inspection=InspectionPages(book=book, is_leader=lambda: is_leader))
+
+
+def led_book() -> StoryBook:
+    """Return the book of a leader."""
+    book = StoryBook(LoopClock())
+    book.begin()
+    return book
+
+
+@pytest.mark.slow
+async def test_story_has_runs_and_is_for_readers_of_the_pod(world: SecuredCluster) -> None:
+    """Whoever may get pods in the namespace gets the stories, the newest pod first; others get 403."""
+    book = led_book()
+    book.waits(pod_of("web/p", "1"), "Unschedulable", "no room", plugins=("NodeResourcesFit",))
+    book.waits(pod_of("web/p", "1"), "Unschedulable", "no room", plugins=("NodeResourcesFit",))
+    book.bound(pod_of("web/p", "1"), "n1")
+    book.waits(pod_of("web/p", "2"), "SchedulingGated", plugins=("SchedulingGates",))
+    port = await opened(world, book)
+    status, text = await port.get("/debug/story/web/p", "jane")
+    assert (status, port.headers["Content-Type"]) == (200, "application/json")
+    answer = json.loads(text)
+    assert (answer["pod"], answer["isLeader"]) == ("web/p", True)
+    second, first = answer["stories"]
+    assert (second["uid"], second["pending"], second["reason"]) == ("2", True, "SchedulingGated")
+    assert [*first] == [
+        *("pod", "uid", "profile", "pending", "reason", "queue", "created", "firstSeen", "runs", "omitted"),
+    ]
+    assert (first["profile"], first["pending"], first["reason"], first["created"]) == ("batch", False, "Scheduled", "")
+    run, bound = first["runs"]
+    assert (bound["reason"], bound["node"]) == ("Scheduled", "n1")
+    assert run.pop("first") <= run.pop("last") <= bound["first"]
+    assert run == {
+        "reason": "Unschedulable",
+        "message": "no room",
+        "count": 2,
+        "plugins": ["NodeResourcesFit"],
+        "node": "",
+        "wokenBy": {},
+        "others": [],
+        "othersHidden": 0,
+    }
+    for user, name in (("", ANONYMOUS), ("prometheus", "prometheus")):
+        status, text = await port.get("/debug/story/web/p", user)
+        message = (
+            f'pods "p" is forbidden: User "{name}" cannot get resource "pods" in API group "" in the namespace "web"'
+        )
+        refused = json.loads(text)
+        assert (status, refused["message"], refused["details"]) == (403, message, {"name": "p", "kind": "pods"})
+
+
+@pytest.mark.slow
+async def test_story_of_another_namespace_is_forbidden(world: SecuredCluster) -> None:
+    """A tenant cannot find out whether a pod of another namespace exists; the path alone grants nothing."""
+    book = led_book()
+    book.waits(pod_of("ml/train", "1"), "Unschedulable")
+    port = await opened(world, book)
+    for path in ("/debug/story/ml/train", "/debug/story/ml/none", "/debug/story/ml/", "/debug/story/web%2Fp/ml/train"):
+        assert (await port.get(path, "jane"))[0] == 403
+    assert (await port.get("/debug/story/ml/train", "jane", method="POST"))[0] == 403
+    world.cluster.add(*role("paths", "jane", {"verbs": ["get"], "nonResourceURLs": ["/debug/*"]}))
+    assert (await port.get("/debug/story/ml/train", "jane"))[0] == 403
+    assert (await port.get("/debug/story/ml/train", "root"))[0] == 200
+
+
+@pytest.mark.slow
+async def test_unknown_story_is_not_found(world: SecuredCluster) -> None:
+    """The answer is a Status; a standby says that it knows little, and shows the pods that wait."""
+    book = StoryBook(LoopClock())
+    book.waits(pod_of("web/p", "1"), "SchedulingGated")
+    port = await opened(world, book, is_leader=False)
+    status, text = await port.get("/debug/story/web/none", "jane")
+    answer = json.loads(text)
+    assert (status, answer["kind"], answer["reason"], answer["details"]) == (
+        *(404, "Status", "NotFound"),
+        {"name": "none", "kind": "pods"},
+    )
+    assert answer["message"] == (
+        'no story of pod "web/none" is known; this replica is not the leader, and knows only pods that wait'
+    )
+    status, text = await port.get("/debug/story/web/p", "jane")
+    assert (status, json.loads(text)["isLeader"]) == (200, False)
+
+
+@pytest.mark.slow
+async def test_pods_of_other_namespaces_are_hidden(world: SecuredCluster) -> None:
+    """A victim's story names the preemptor only to readers of both namespaces; the number is never hidden."""
+    book = led_book()
+    book.waits(pod_of("web/p", "1"), "Unschedulable", others=["web/q", "ml/a", "ml/b", "ops/c"])
+    port = await opened(world, book)
+
+    async def others(user: str) -> tuple[list[str], int]:
+        (story,) = json.loads((await port.get("/debug/story/web/p", user))[1])["stories"]
+        (run,) = story["runs"]
+        return run["others"], run["othersHidden"]
+
+    assert await others("jane") == (["web/q"], 3)
+    assert await others("root") == (["web/q", "ml/a", "ml/b", "ops/c"], 0)
+    world.cluster.add(viewer("jane", "ops"))
+    assert await others("jane") == (["web/q"], 3)  # the decision is cached for ten seconds
