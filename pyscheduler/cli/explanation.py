@@ -116,12 +116,16 @@ def _preemption(found: Evaluation) -> list[Step]:
         return []
     if findings.refusal:
         return [Step("preemption", INFO, "", findings.refusal)]
-    if not findings.best:
+    chosen = findings.chosen
+    if chosen is None:
         return [Step("preemption", INFO, "", "no eviction of pods with a lower priority makes room")]
-    best = findings.best[0]
-    text = f"evicts {', '.join(info.pod.key for info in best.victims)} on {best.node_name}"
-    if best.pdb_violations:
-        text += f", and violates the disruption budget of {best.pdb_violations} of them"
+    text = f"evicts {', '.join(info.pod.key for info in chosen.victims)} on {chosen.node_name}"
+    others = len(findings.best) - 1
+    if others > 0:
+        text += f"; equally good: {others} other node{'' if others == 1 else 's'}"
+    if chosen.pdb_violations:
+        names = ", ".join(findings.violated) or "of a plugin"
+        text += f"; violates the disruption budget {names} for {chosen.pdb_violations} of them"
     return [Step("preemption", INFO, "", text)]
 
 

@@ -62,7 +62,8 @@ class PreemptionFindings:
 
     `refusal`: why the pod may not preempt at all, or "". `candidates` and `statuses` have an entry for each node that
     was looked at: whom it would cost, or why it would be in vain. `best` are the candidates that are left when all
-    rules are applied; the scheduler takes any of them, `chosen`. `plugin` is the one that would preempt.
+    rules are applied; the scheduler takes any of them, `chosen`. `plugin` is the one that would preempt. `violated` are
+    the keys of the disruption budgets that evicting the victims of `chosen` violates.
     """
 
     refusal: str = ""
@@ -71,6 +72,7 @@ class PreemptionFindings:
     best: Sequence[Candidate] = ()
     chosen: Candidate | None = None
     plugin: str = ""
+    violated: Sequence[str] = ()
 
 
 #: Where a preemptor leaves what it found if `state.trial` is set: it evicts nobody then, and the pod need not exist.

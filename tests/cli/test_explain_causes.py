@@ -177,6 +177,28 @@ def test_priority_that_may_not_preempt_is_named(tmp_path: Path, run: Run) -> Non
     assert "not eligible due to preemptionPolicy=Never." in " ".join(out.split())
 
 
+def test_budget_that_a_victim_violates_is_named(tmp_path: Path, run: Run) -> None:
+    """The step of preemption names the victim and its budget; a budget of other pods is not named."""
+    held = pod_manifest("held", node_name="node-a", requests={"cpu": "4"}, labels={"app": "web"})
+    budgets = [
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
+            "status": {"disruptionsAllowed": 0},
+        }
+        for name, app in (("web-budget", "web"), ("db-budget", "db"))
+    ]
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all([zone("a", cpu="4"), held, *budgets, manifest("p", priority=10)]))
+    code, out, err = run("explain", "p", "--objects", file)
+    assert code == 0, err
+    text = " ".join(out.split())
+    assert "evicts default/held on node-a; violates the disruption budget default/web-budget for 1 of them" in text
+    assert "db-budget" not in text
+
+
 RACKS = """
 from pyscheduler import FilterPlugin, Status
 from pyscheduler.framework.hooks import hookimpl

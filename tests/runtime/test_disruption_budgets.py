@@ -22,11 +22,16 @@ ANY_APP = LabelSelector(match_expressions=(LabelSelectorRequirement(key="app", o
 
 
 def budget(
-    selector: LabelSelector | None, allowed: int, *, disrupted: tuple[str, ...] = (), namespace: str = "default"
+    selector: LabelSelector | None,
+    allowed: int,
+    *,
+    disrupted: tuple[str, ...] = (),
+    namespace: str = "default",
+    name: str = "b",
 ) -> PodDisruptionBudget:
     """Return a budget."""
     return PodDisruptionBudget(
-        metadata=ObjectMeta(name="b", namespace=namespace, uid="b", resource_version="1"),
+        metadata=ObjectMeta(name=name, namespace=namespace, uid=name, resource_version="1"),
         spec=PodDisruptionBudgetSpec(selector=selector),
         status=PodDisruptionBudgetStatus(disruptions_allowed=allowed, disrupted_pods=dict.fromkeys(disrupted)),
     )
@@ -70,3 +75,19 @@ def test_each_node_has_the_whole_budget() -> None:
     """Asking for one node uses nothing up for the next."""
     budgets = Budgets([budget(WEB, 1)])
     assert budgets.split(PODS) == budgets.split(PODS)
+
+
+@pytest.mark.parametrize(
+    ("budgets", "keys"),
+    [
+        pytest.param([budget(WEB, 0), budget(ANY_APP, 3, name="any")], ["default/b"], id="one of two"),
+        pytest.param(
+            [budget(WEB, 1, name="one"), budget(ANY_APP, 0, name="none")], ["default/one", "default/none"], id="both"
+        ),
+        pytest.param([budget(WEB, 2)], ["default/b"], id="violated before some victims were spared"),
+        pytest.param([budget(WEB, 0, disrupted=("web-1", "web-2"))], [], id="on their way already"),
+    ],
+)
+def test_violated_budgets_are_named(budgets: list[PodDisruptionBudget], keys: list[str]) -> None:
+    """If the remaining victims alone violate no budget, those that protect one of them are named."""
+    assert Budgets(budgets).violated_by(PODS) == keys

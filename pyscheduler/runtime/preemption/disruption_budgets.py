@@ -23,6 +23,7 @@ __all__ = ["Budgets"]
 
 @attrs.define
 class _Budget:
+    key: str
     selector: CompiledSelector
     allowed: int
     #: Names of pods that the API server has counted as gone already.
@@ -49,7 +50,7 @@ class Budgets:
                 continue  # for a scheduler, such a one selects nothing either
             status = budget.status
             self._by_namespace.setdefault(budget.namespace, []).append(
-                _Budget(selector, status.disruptions_allowed, status.disrupted_pods)
+                _Budget(budget.key, selector, status.disruptions_allowed, status.disrupted_pods)
             )
 
     @property
@@ -104,3 +105,17 @@ class Budgets:
                 if remaining < 0:
                     return True
         return False
+
+    def violated_by(self, victims: Iterable[PodInfo]) -> list[str]:
+        """Return the keys of the budgets that evicting these pods violates.
+
+        A search counts all possible victims, and then spares some of them. So the victims that remain may violate no
+        budget by themselves; then the keys of all budgets that protect one of them are returned.
+        """
+        counts: dict[str, int] = {}
+        for info in victims:
+            pod = info.pod
+            for budget in self._by_namespace.get(pod.namespace, ()) if pod.labels else ():
+                if budget.selector.matches(pod.labels) and pod.name not in budget.disrupted:
+                    counts[budget.key] = counts.get(budget.key, budget.allowed) - 1
+        return [key for key, left in counts.items() if left < 0] or [*counts]

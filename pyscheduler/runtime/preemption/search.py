@@ -213,7 +213,10 @@ class Preemption:
         if not isinstance(chosen, Candidate):
             return chosen
         findings.chosen = chosen
-        if not asks_only:
+        if asks_only:
+            if chosen.pdb_violations:
+                findings.violated = self._budgets_now().violated_by(chosen.victims)
+        else:
             failure = await self.evict(chosen, pod)
             if failure is not None:
                 return None, failure
