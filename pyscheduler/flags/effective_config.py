@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyscheduler.config.types import Configuration
     from pyscheduler.flags.run_flags import Flags
 
-__all__ = ["Effective", "effective"]
+__all__ = ["Effective", "effective", "with_election"]
 
 _VERSION: Final = (1, 36)
 #: The oldest minor version with which kube-scheduler 1.36 accepts compatibility is three minor versions back.
@@ -81,7 +81,7 @@ def effective(flags: Flags, built_in: str = "") -> Effective:
         warnings += [f"--{name.replace('_', '-')} is ignored, {why}" for name in ignored]
     else:
         config = _with_deprecated(config, flags)
-    config = _with_election(config, flags, gates)
+    config = with_election(config, flags, gates)
     return Effective(config=config, gates=gates, warnings=warnings)
 
 
@@ -105,7 +105,7 @@ def _with_deprecated(config: Configuration, flags: Flags) -> Configuration:
     )
 
 
-def _with_election(config: Configuration, flags: Flags, gates: Mapping[str, bool]) -> Configuration:
+def with_election(config: Configuration, flags: Flags, gates: Mapping[str, bool]) -> Configuration:
     """Return `config` with the flags of leader election applied; raise `ConfigError` for values that conflict."""
     from pyscheduler.config.fields import fields_of
     from pyscheduler.config.problems import path_text

@@ -48,6 +48,7 @@ from pyscheduler.scheduler.group_placements import PlacementSearch
 from pyscheduler.scheduler.group_preemption import GroupPreemption
 from pyscheduler.scheduler.in_tree_groups import RULES as GROUP_RULES, InTreeGroups, make_in_tree_groups
 from pyscheduler.scheduler.informers import LIVE_PODS, Informers
+from pyscheduler.scheduler.kubelet_rejections import RULES as REJECTION_RULES, KubeletRejections
 from pyscheduler.scheduler.object_fields import ObjectFields
 from pyscheduler.scheduler.pod_status import RULES as STATUS_RULES, PodStatusWriter
 from pyscheduler.scheduler.ports import ClientSettings
@@ -222,6 +223,7 @@ def _make_scheduler(
             waiting_pods=waiting_pods,
             statuses=statuses,
             stories=stories,
+            rejections=KubeletRejections(client=client, cache=cache, profiles=serving, stories=stories),
         ),
         scheduling=scheduling,
         binding=BindingCycle(
@@ -269,6 +271,7 @@ def _own_needs(*, schedules: bool, has_groups: bool) -> Iterator[Need]:
     yield from (Need(reading(kind), "scheduling") for kind in (PODS, NODES))
     if schedules:
         yield from (Need(rule, "pod conditions") for rule in STATUS_RULES)
+        yield from (Need(rule, "kubelet rejections") for rule in REJECTION_RULES)
         yield from (Need(rule, "pod groups") for rule in (GROUP_RULES if has_groups else ()))
 
 

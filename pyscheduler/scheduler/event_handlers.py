@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from pyscheduler.queue.scheduling_queue import SchedulingQueue
     from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
     from pyscheduler.runtime.profile import Profile
+    from pyscheduler.scheduler.kubelet_rejections import KubeletRejections
     from pyscheduler.scheduler.pod_status import PodStatusWriter
     from pyscheduler.scheduler.ports import Informer
 
@@ -75,6 +76,7 @@ class EventHandlers:
     profiles: Mapping[str, Profile]
     waiting_pods: WaitingPodMap
     statuses: PodStatusWriter
+    rejections: KubeletRejections
     stories: Stories = attrs.Factory(NullStories)
     #: Pods without a node whose `schedulerName` is no profile, by uid: counted and ignored.
     foreign_pods: set[str] = attrs.Factory(set)
@@ -195,12 +197,9 @@ class EventHandlers:
         self._forget_unreadable(pod.uid)
         if pod.node_name:
             began = self.clock.now()
-            if pod.status.phase == "Failed" and pod.scheduler_name in self.profiles and not pod.status.start_time:
-                # A kubelet that does not admit a pod never starts it.
-                message = f"{pod.status.reason}: {pod.status.message}"
-                self.stories.ended(pod, "RejectedByKubelet", message, node=pod.node_name)
             if self.cache.get_pod(pod.uid) is not None:
                 self.cache.remove_pod(pod)
+            self.rejections.disappeared(pod)
             self.queue.move_all(ASSIGNED_POD_DELETE, pod, None)
             self._retry_preemptors(pod)
             self._timed(ASSIGNED_POD_DELETE, began)

@@ -51,6 +51,7 @@ def register_gauges(scheduler: Scheduler) -> None:
             (("type", "pods"),): float(cache.pod_count),
         },
     )
+    recorder.counter("pyscheduler_kubelet_rejections_total", scheduler.handlers.rejections.values)
     _register_profiles(recorder, scheduler)
 
 

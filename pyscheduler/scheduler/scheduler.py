@@ -152,6 +152,7 @@ class Scheduler:
         """Schedule until stopped; `start` comes first, and where there is a lease, leadership."""
         self.stories.begin()
         self.queue.start()
+        self.handlers.rejections.start()
         self._loop = asyncio.current_task()
         await self._prepare()
         for profile in self.profiles.values():
@@ -261,7 +262,8 @@ class Scheduler:
     @property
     def idle(self) -> bool:
         """Return True if nothing is left to do until an event or a timer: no work, no binding, no write."""
-        return not self.work.has_work and not self._bindings and all(writer.idle for writer in self.writers)
+        is_deciding = self.work.has_work or bool(self._bindings)
+        return not is_deciding and self.handlers.rejections.idle and all(writer.idle for writer in self.writers)
 
     async def stop(self, *, at_once: bool = False, grace_seconds: float = _STOP_GRACE_SECONDS) -> None:
         """End: no new work begins, waiting pods are released, bindings under way finish, writes are flushed.
@@ -309,6 +311,7 @@ class Scheduler:
 
     async def _close(self) -> None:
         self.binding.unconfirmed.stop()
+        self.handlers.rejections.stop()
         for profile in self.profiles.values():
             await profile.close()
         if self.extenders is not None:

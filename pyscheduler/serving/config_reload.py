@@ -1,10 +1,12 @@
-"""Takes over new args of batch plugins (plugins such as `Batch`) from the configuration file while the scheduler runs.
+"""Follows the configuration file while the scheduler runs, and says when the file and the scheduler disagree.
 
-A batch plugin is a `WorkSourcePlugin`, which schedules the pods of its profile itself; it uses the new args from its
-next round of scheduling on. If the file cannot be read or has a mistake, the old args stay in force; the log has one
-line, and the warning `config_not_reloaded` is counted. Other changes of profiles need a restart, and the log says so.
-The file is read every ten seconds, and not watched, because Kubernetes updates a ConfigMap's files by replacing
-symbolic links.
+A batch plugin is a `WorkSourcePlugin`, which schedules the pods of its profile itself; it uses new args from its next
+round of scheduling on. All other changes need a restart. If there are some, or if the file cannot be read or has a
+mistake, the configuration in force is stale: the log has one line, and `pyscheduler_config_stale` is 1 until the file
+says again what is in force. A file that cannot be used also counts as a warning, `config_not_reloaded`.
+
+The leader reads the file every ten seconds. It does not watch the file, because Kubernetes updates the files of a
+ConfigMap by replacing symbolic links.
 
 Source: Volcano `pkg/scheduler/scheduler.go` (watchSchedulerConf, loadSchedulerConf), which keeps the last good file.
 """
@@ -18,15 +20,17 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from pyscheduler.config.fields import fields_of
 from pyscheduler.config.forms import in_file
 from pyscheduler.config.load import loads
+from pyscheduler.config.types import Configuration
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.work_sources import WorkSourcePlugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyscheduler.config.types import Configuration, SchedulerProfile
+    from pyscheduler.config.types import SchedulerProfile
     from pyscheduler.scheduler.scheduler import Scheduler
 
 __all__ = ["ConfigReloader"]
@@ -37,20 +41,37 @@ _PERIOD_SECONDS: Final = 10.0
 
 
 class ConfigReloader:
-    """Reloads the args of plugins with a source of work. `config` is the configuration in force."""
+    """Reloads the args of plugins with a source of work. `config` is the configuration in force.
 
-    def __init__(self, path: str, config: Configuration, gates: Mapping[str, bool], scheduler: Scheduler) -> None:
+    `with_flags` returns the configuration that a file and the flags of the command line make together.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        config: Configuration,
+        gates: Mapping[str, bool],
+        scheduler: Scheduler,
+        *,
+        with_flags: Callable[[Configuration], Configuration] = lambda config: config,
+    ) -> None:
         self.config = config
+        #: Whether the file says something else than what is in force; None before it was looked at.
+        self.is_stale: bool | None = None
+        self._with_flags = with_flags
         self._path = path
         self._gates = gates
         self._scheduler = scheduler
         #: What the file said when it was looked at last; None before, or if it could not be read.
         self._seen: bytes | None = None
         self._has_failed = False
+        scheduler.recorder.gauge(
+            "pyscheduler_config_stale", lambda: {} if self.is_stale is None else {(): float(self.is_stale)}
+        )
 
     async def run(self) -> None:
-        """Look at the file at once and then every ten seconds, until cancelled; end if there is no such plugin."""
-        while self._scheduler.sources:
+        """Look at the file at once and then every ten seconds, until cancelled."""
+        while True:
             try:
                 await self.look()
             except Exception as error:  # a bug here must not end the scheduler, nor later looks  # noqa: BLE001
@@ -71,11 +92,13 @@ class ConfigReloader:
             return
         self._seen, self._has_failed = content, False
         try:
-            self._take_over(loads(content.decode("utf-8-sig"), source=self._path, gates=self._gates))
+            new = loads(content.decode("utf-8-sig"), source=self._path, gates=self._gates)
+            self._take_over(self._with_flags(new))
         except (ConfigError, UnicodeDecodeError) as error:
             self._refuse(" / ".join(str(error).splitlines()))
 
     def _refuse(self, why: str) -> None:
+        self.is_stale = True
         self._scheduler.recorder.warning("config_not_reloaded")
         _log.error("Configuration was not reloaded; the last one stays in force file=%s err=%s", self._path, why)
 
@@ -103,17 +126,34 @@ class ConfigReloader:
         self.config = attrs.evolve(self.config, profiles=now)
         if changes:
             _log.info("Reloaded the args of batch profiles file=%s profiles=%s", self._path, ",".join(taken))
-        if _sorted(new.profiles) != _sorted(now):
-            _log.warning("The file has other changes of profiles, which need a restart file=%s", self._path)
+        self._compare(new)
+
+    def _compare(self, new: Configuration) -> None:
+        """Note whether the file has changes that need a restart, and log what these changes concern."""
+        was_stale = self.is_stale
+        fields = _differences(self.config, new)
+        self.is_stale = bool(fields)
+        if fields:
+            text = "The configuration file has changes that need a restart file=%s fields=%s"
+            _log.warning(text, self._path, ",".join(fields))
+        elif was_stale:
+            _log.info("The configuration file says what is in force again file=%s", self._path)
 
 
 def _args(profile: SchedulerProfile, plugin: str) -> object:
     return next((each.args for each in profile.plugin_config if each.name == plugin), None)
 
 
-def _sorted(profiles: tuple[SchedulerProfile, ...]) -> list[SchedulerProfile]:
+def _differences(one: Configuration, other: Configuration) -> list[str]:
+    """Return the fields of the file whose values differ; the order of the args of plugins has no meaning."""
+    keys = {field.attribute: key for key, field in fields_of(Configuration).items()}
+    one, other = (attrs.evolve(each, profiles=_sorted(each.profiles)) for each in (one, other))
+    return [key for name, key in keys.items() if getattr(one, name) != getattr(other, name)]
+
+
+def _sorted(profiles: tuple[SchedulerProfile, ...]) -> tuple[SchedulerProfile, ...]:
     """Return the profiles with the args of their plugins in one order."""
-    return [
+    return tuple(
         attrs.evolve(profile, plugin_config=tuple(sorted(profile.plugin_config, key=lambda each: each.name)))
         for profile in profiles
-    ]
+    )

@@ -27,6 +27,7 @@ from pyscheduler.config.completed import completed
 from pyscheduler.config.dump import to_json
 from pyscheduler.config.feature_gates import default_gates, stage_of
 from pyscheduler.config.problems import found_in
+from pyscheduler.flags.effective_config import with_election
 from pyscheduler.framework.errors import ConfigError, ForbiddenError, PySchedulerError
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import Settings, build
@@ -38,6 +39,7 @@ from pyscheduler.serving.pages import Pages
 from pyscheduler.serving.ports import Ports, probes
 from pyscheduler.serving.version import build_labels, compatibility_labels
 from pyscheduler.stories.book import StoryBook
+from pyscheduler.telemetry.memory_limit import memory_limit_bytes
 from pyscheduler.telemetry.metric_view import metric_view
 from pyscheduler.telemetry.metrics import Metrics
 from pyscheduler.telemetry.pod_resources import render_pod_resources
@@ -61,7 +63,6 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _BLOCKED: Final = "pyscheduler_event_loop_longest_block_seconds"
-_BLOCKED_HELP: Final = "Longest time for which the event loop was blocked within the last minute or two."
 #: Limit for the whole end, from the signal on.
 _STOP_SECONDS: Final = 10.0
 #: Part of that limit which is reserved for the release of the lease.
@@ -123,7 +124,7 @@ async def serve(
     try:
         # Before waiting for the server: a mistake in the profiles is reported even if the cluster cannot be reached.
         scheduler = build_scheduler(options, transport, metrics)
-        reloader = ConfigReloader(options.config_file or "", options.config, options.feature_gates, scheduler)
+        reloader = _reloader(options, scheduler)
         ports = _ports(options, scheduler, elector, metrics, heartbeat, stop, reloader)
     except BaseException:
         if elector is not None:
@@ -164,8 +165,9 @@ def _show_program(metrics: Metrics, options: RunOptions, heartbeat: Heartbeat | 
     metrics.gauge("kubernetes_build_info", lambda: {build: 1.0})
     metrics.gauge("version_info", lambda: {compatible: 1.0})
     metrics.show_process()
+    metrics.gauge("pyscheduler_memory_limit_bytes", lambda: {(): memory_limit_bytes()})
     if heartbeat is not None:
-        metrics.gauge(_BLOCKED, lambda: {(): heartbeat.longest_seconds()}, description=_BLOCKED_HELP)
+        metrics.gauge(_BLOCKED, lambda: {(): heartbeat.longest_seconds()})
 
 
 def build_scheduler(options: RunOptions, transport: Transport, recorder: Recorder) -> Scheduler:
@@ -186,6 +188,16 @@ def build_scheduler(options: RunOptions, transport: Transport, recorder: Recorde
             recorder=recorder,
             settings=settings,
         )
+
+
+def _reloader(options: RunOptions, scheduler: Scheduler) -> ConfigReloader:
+    """Return the reloader of the configuration file; flags count in what the file says, as they do at the start."""
+    flags, gates = options.flags, options.feature_gates
+
+    def with_flags(config: Configuration) -> Configuration:
+        return with_election(config, flags, gates) if flags is not None else config
+
+    return ConfigReloader(options.config_file or "", options.config, gates, scheduler, with_flags=with_flags)
 
 
 def _ports(

@@ -348,6 +348,35 @@ _OURS: Final = (
         "Time a pod spent in the scheduling queue before it was popped.", _LONG,
     ),
     Family(
+        "pyscheduler_event_loop_longest_block_seconds", "gauge", (), "",
+        "Longest time for which the event loop was blocked within the last minute or two.",
+    ),
+    Family(
+        "pyscheduler_plugin_failures_total", "counter", ("plugin", "extension_point"), "",
+        "Exceptions of plugins, and answers of a wrong type.",
+    ),
+    Family(
+        "pyscheduler_plugin_run_restarts_total", "counter", ("plugin", "profile"), "",
+        "Restarts of the background task of a plugin after an exception.",
+    ),
+    Family(
+        "pyscheduler_kubelet_rejections_total", "counter", ("reason", "other_scheduler"), "",
+        "Pods that were bound and that the kubelet of their node refused to run, by its reason. 'other_scheduler' says "
+        "whether another scheduler bound a pod to the node after the refused pod was created.",
+    ),
+    Family(
+        "pyscheduler_watch_broken_seconds", "gauge", ("resource",), "",
+        "Time for which no watch of the kind has been open; 0 while one is.",
+    ),
+    Family(
+        "pyscheduler_config_stale", "gauge", (), "",
+        "1 if the configuration file cannot be used, or has a change that needs a restart.",
+    ),
+    Family(
+        "pyscheduler_memory_limit_bytes", "gauge", (), "",
+        "Memory that the process may use: the limit of its cgroup, or the memory of the machine.",
+    ),
+    Family(
         "pyscheduler_warnings_total", "counter", ("kind",), "",
         "Things that were wrong at run time and were passed over, by kind.",
     ),
@@ -365,6 +394,9 @@ _LATER: Final = frozenset(
         "scheduler_podgroup_scheduling_algorithm_duration_seconds",
         "rest_client_transport_create_calls_total",
         "rest_client_transport_cert_rotation_gc_calls_total",
+        "pyscheduler_plugin_failures_total",
+        "pyscheduler_plugin_run_restarts_total",
+        "pyscheduler_kubelet_rejections_total",
     }
 )
 #: The counters and histograms that the page shows from the beginning.

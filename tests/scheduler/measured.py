@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pyscheduler.config.load import loads
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import Settings, build
+from pyscheduler.stories.book import StoryBook
 from pyscheduler.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Measured:
     def __init__(self, cluster: FakeCluster, *plugins: type[Plugin], config: str = CONFIG) -> None:
         self.cluster = cluster
         self.metrics = Metrics()
+        self.stories = StoryBook(cluster.clock)
         registry = discover()
         for plugin in plugins:
             registry.add(plugin.name, plugin)
@@ -44,7 +46,7 @@ class Measured:
             random.Random(1),
             registry=registry,
             recorder=self.metrics,
-            settings=Settings(max_unschedulable_seconds=60.0),
+            settings=Settings(max_unschedulable_seconds=60.0, stories=self.stories),
         )
 
     async def start(self) -> asyncio.Task[None]:

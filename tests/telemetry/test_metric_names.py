@@ -26,6 +26,14 @@ RESOURCES = {"kube_pod_resource_request"}
 #: Every family of the main page there, Go's own left out; see the NOTICE beside it.
 ALL = (Path(__file__).parent / "families" / "families.txt").read_text().split()
 REFERENCE = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
+#: Counters that are kept elsewhere and read at a scrape.
+KEPT_ELSEWHERE = (
+    "scheduler_plugin_evaluation_total",
+    "rest_client_transport_create_calls_total",
+    "pyscheduler_kubelet_rejections_total",
+    "pyscheduler_plugin_failures_total",
+    "pyscheduler_plugin_run_restarts_total",
+)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +62,7 @@ def page() -> dict[str, Any]:
     for name, family in FAMILIES.items():
         if family.kind == "gauge" and name != "authentication_token_cache_active_fetch_count":
             metrics.gauge(name, lambda name=name: {labels[name]: 1.0})  # type: ignore[misc]  # mypy and default values
-    for name in ("scheduler_plugin_evaluation_total", "rest_client_transport_create_calls_total"):
+    for name in KEPT_ELSEWHERE:
         metrics.counter(name, lambda name=name: {labels[name]: 1.0})  # type: ignore[misc]  # mypy and default values
     metrics.counter("rest_client_transport_cert_rotation_gc_calls_total", lambda: {(): 0.0})
     text, _ = metrics.render()

@@ -101,6 +101,7 @@ class RealClient:
         )
         self._event_names = EventNames(rng)
         self._closed = False
+        recorder.gauge("pyscheduler_watch_broken_seconds", self._broken_seconds)
 
     # Reads
 
@@ -131,6 +132,16 @@ class RealClient:
         elif not optional:
             informer.require()
         return informer
+
+    def _broken_seconds(self) -> dict[tuple[tuple[str, str], ...], float]:
+        """Return for how long each kind has had no open watch, in seconds; the longest time of its informers."""
+        found: dict[tuple[tuple[str, str], ...], float] = {}
+        for informer in self._informers.values():
+            seconds = informer.broken_seconds
+            if seconds is not None:
+                labels = (("resource", informer.resource),)
+                found[labels] = max(found.get(labels, 0.0), seconds)
+        return found
 
     async def get(self, kind: type[K], name: str, namespace: str = "") -> K:
         """Read one object from the API server; raise `NotFoundError` where it is not there."""

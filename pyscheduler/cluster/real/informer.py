@@ -119,6 +119,8 @@ class RealInformer(CopyLister[T]):
         self._may_try_at = 0.0
         #: How many wait in `catch_up`.
         self._hurrying = 0
+        #: Since when no watch is open, in clock seconds; None while one is, and if the kind is not served.
+        self._broken_since: float | None = None
         self._failed: APIError | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -132,6 +134,18 @@ class RealInformer(CopyLister[T]):
         """Return True while a watch is open."""
         return self._watching.is_set()
 
+    @property
+    def resource(self) -> str:
+        """Name of the kind in messages and metrics: its plural, with the group unless that is the core group."""
+        return self._name
+
+    @property
+    def broken_seconds(self) -> float | None:
+        """Seconds for which no watch has been open, 0 while one is or the kind is not served; None before `start`."""
+        if self._task is None:
+            return None
+        return 0.0 if self._broken_since is None else self._clock.now() - self._broken_since
+
     def add_unreadable_handler(self, callback: Callable[[Malformed, bool], None]) -> None:
         """Call back with every object that cannot be decoded, and whether it is gone."""
         self._unreadable_handlers = (*self._unreadable_handlers, callback)
@@ -141,6 +155,7 @@ class RealInformer(CopyLister[T]):
     def start(self) -> None:
         """Begin to list and watch."""
         if self._task is None:
+            self._broken_since = self._clock.now()
             self._task = asyncio.create_task(self._run(), name=f"informer {self._name}")
 
     async def wait_synced(self) -> None:
@@ -248,6 +263,7 @@ class RealInformer(CopyLister[T]):
             self._outages.works(self)
             await self._finish_list(set(), set())
             self._rules.emptied()
+            self._broken_since = None
             pause = _ABSENT_SECONDS * (0.5 + self._rng.random())
         if self._rules.settled:
             self._settled.set()
@@ -337,6 +353,7 @@ class RealInformer(CopyLister[T]):
                     raise error_of(stream.status, await _error_body(stream), stream.headers, what)
                 self._rules.opened()
                 self._watching.set()
+                self._broken_since = None
                 self._outages.works(self)
                 await self._follow(stream, dog)
                 # A server that stops ends its watches before their time, and another may come back in its place.
@@ -347,6 +364,8 @@ class RealInformer(CopyLister[T]):
             raise kind(f"{what}: silent for {self._silence_seconds:.0f} s") from error
         finally:
             self._watching.clear()
+            if self._broken_since is None:
+                self._broken_since = self._clock.now()
 
     async def _follow(self, stream: Stream, dog: Watchdog) -> None:
         rest: list[bytes] = []
