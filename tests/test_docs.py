@@ -121,6 +121,7 @@ RUN_BY = {
     "configs/deploy/README.md": "tests/deploy/test_apply.py",
     "docs/how-to/debug-a-plugin.md": "tests/examples/test_debugging.py",
     "docs/how-to/operate.md": "tests/deploy/test_operating.py",
+    "docs/how-to/runbooks.md": "tests/deploy/test_monitoring.py",
     "docs/tutorial/first-plugin.md": "tests/test_docs.py",
     "docs/tutorial/gpu-cluster.md": "tests/examples/test_three_teams.py",
     "examples/01-third-party-plugin/README.md": "tests/examples/test_third_party_plugin.py",

@@ -28,6 +28,7 @@ CONTENTS: Final[Mapping[str, Sequence[str]]] = {
     "How to: operators": [
         "docs/how-to/run-on-a-cluster",
         "docs/how-to/operate",
+        "docs/how-to/runbooks",
         "docs/how-to/group-workloads",
         "docs/how-to/place-by-topology",
         "docs/how-to/reserve-quota",
