@@ -92,11 +92,18 @@ def deployment(obj: Object, view: View) -> Plan:
         "reason": "MinimumReplicasAvailable" if is_available else "MinimumReplicasUnavailable",
         "message": f"Deployment {'has' if is_available else 'does not have'} minimum availability.",
     }
+    is_complete = counts["replicas"] == counts["availableReplicas"] == updated == replicas
+    progress = {
+        "type": "Progressing",
+        "status": "True",
+        "reason": "NewReplicaSetAvailable" if is_complete else "ReplicaSetUpdated",
+        "message": f'ReplicaSet "{name}" {"has successfully progressed" if is_complete else "is progressing"}.',
+    }
     status = {
         **counts,
         "updatedReplicas": updated,
         "observedGeneration": obj["metadata"].get("generation", 1),
-        "conditions": [condition],
+        "conditions": [condition, progress],
     }
     return Plan(children=tuple(Child(obj=one) for one in (latest, *older)), status=status)
 

@@ -129,6 +129,8 @@ async def test_a_deployment_scales_and_replaces_pods(simulation: Simulation) -> 
     assert {pod["metadata"]["labels"]["pod-template-hash"] for pod in pods} == {set_name.rpartition("-")[2]}
     status = simulation.cluster.get("apps/v1", "Deployment", "w", namespace="default")["status"]
     assert (status["readyReplicas"], status["updatedReplicas"]) == (3, 3)
+    reasons = {each["type"]: each["reason"] for each in status["conditions"]}
+    assert reasons == {"Available": "MinimumReplicasAvailable", "Progressing": "NewReplicaSetAvailable"}
 
     simulation.cluster.remove("v1", "Pod", names(pods)[0], namespace="default")
     simulation.finish(pods[1], "Failed")
