@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 from importlib import import_module, resources
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -17,11 +18,18 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_HELM_VALUES: Final = "helm-values"
+
 
 @click.command("config")
 @click.option("--config", "config_file", metavar="FILE", help="The file to check. [default: as for `run`]")
 @click.option(
-    "-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Output format."
+    "-o",
+    "--output",
+    type=click.Choice(["yaml", "json", _HELM_VALUES]),
+    default="yaml",
+    show_default=True,
+    help="Output format; with --rbac also values of the Helm chart, which hold the file and its rules.",
 )
 @click.option(
     "--rbac", is_flag=True, help="Print the RBAC roles that `run` needs with this file, instead of the configuration."
@@ -73,11 +81,14 @@ def command(  # noqa: PLR0913, PLR0917 - a parameter for each option
       pyscheduler config
       # Print the permissions.
       pyscheduler config --rbac --service-account kube-system:pyscheduler
+      # Install a profile of your own with the Helm chart.
+      pyscheduler config --rbac --config profile.yaml -o helm-values >values.yaml
+      helm install pyscheduler deploy/helm/pyscheduler --namespace kube-system --values values.yaml
     """
     import json
 
     from pyscheduler.cli.offline_scheduler import offline_scheduler
-    from pyscheduler.cli.rbac import as_list, as_yaml, grants_of, parse_account
+    from pyscheduler.cli.rbac import as_helm_values, as_list, as_yaml, grants_of, parse_account
     from pyscheduler.config.completed import with_args
     from pyscheduler.config.dump import dump, to_data
     from pyscheduler.config.feature_gates import parse, warnings_of
@@ -92,6 +103,9 @@ def command(  # noqa: PLR0913, PLR0917 - a parameter for each option
         raise ConfigError("--crds prints YAML, and nothing else; leave out --rbac and --output")
     if not rbac and (name or service_account):
         raise ConfigError(f"--{'name' if name else 'service-account'} is for roles; add --rbac")
+    for_helm = output == _HELM_VALUES
+    if for_helm and (not rbac or config_file is None or name or service_account):
+        raise ConfigError(f"-o {output} needs --rbac and --config FILE, and no --name or --service-account")
     account = parse_account(service_account) if service_account is not None else None
     gates = parse(feature_gates)
     for warning in warnings_of(feature_gates):
@@ -99,12 +113,18 @@ def command(  # noqa: PLR0913, PLR0917 - a parameter for each option
     config = load(config_file, gates=gates)
     with found_in(config_file), configuration_warnings() as warnings:
         scheduler = offline_scheduler(config, discover(blocked=blocked), gates=gates)
-        grants = grants_of(scheduler, config, delegated_auth=delegated_auth) if rbac else {}
+        elects = False if for_helm else None  # the chart names the lease, and grants it
+        grants = grants_of(scheduler, config, delegated_auth=delegated_auth, elects=elects) if rbac else {}
     if config_file is not None and warnings:
         for warning in in_file(warnings, config):
             click.echo(f"warning: {config_file}: {warning}", err=True)
     if crds:
         _print_definitions([plugin for profile in scheduler.profiles.values() for plugin in profile.plugins.values()])
+        return
+    if for_helm:
+        assert config_file is not None, "it was required above"
+        own = Path(config_file).read_text(encoding="utf-8-sig")
+        click.echo(as_helm_values(grants, config=own, feature_gates=feature_gates, made_by=_typed()), nl=False)
         return
     if rbac:
         called = name or "pyscheduler"

@@ -8,6 +8,7 @@ Source: kube-scheduler's bootstrap roles, `plugin/pkg/auth/authorizer/rbac/boots
 
 from __future__ import annotations
 
+from textwrap import indent
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -24,20 +25,23 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.assembly.permissions import Grant
     from pyscheduler.scheduler.scheduler import Scheduler
 
-__all__ = ["as_list", "as_yaml", "grants_of", "parse_account"]
+__all__ = ["as_helm_values", "as_list", "as_yaml", "grants_of", "parse_account"]
 
 _GROUP: Final = "rbac.authorization.k8s.io"
 _API_VERSION: Final = f"{_GROUP}/v1"
 
 
 def grants_of(
-    scheduler: Scheduler, config: Configuration, *, delegated_auth: bool = True
+    scheduler: Scheduler, config: Configuration, *, delegated_auth: bool = True, elects: bool | None = None
 ) -> Mapping[str, Sequence[Grant]]:
-    """Return the permissions that `run` needs, by namespace; `""` is the cluster."""
+    """Return the permissions that `run` needs, by namespace; `""` is the cluster.
+
+    `elects` says whether those for the lease are among them (None: as in the file).
+    """
     needs = [*scheduler.needs, *(Need(rule, "events") for rule in event_writer.RULES)]
     if delegated_auth:
         needs += [Need(rule, "the HTTPS port") for rule in delegation.RULES]
-    if config.leader_election.leader_elect:
+    if config.leader_election.leader_elect if elects is None else elects:
         needs += [Need(rule, "leader election") for rule in lease_keeper.rules_for(config.leader_election)]
     return merged(needs)
 
@@ -65,15 +69,36 @@ def as_yaml(
     for manifest, rules in _manifests(grants, name, account):
         text = _yaml({key: value for key, value in manifest.items() if key != "rules"})
         if rules:
-            text += "rules:\n"
-        for grant in rules:
-            text += f"  # for {', '.join(grant.who)}\n"
-            text += "".join(f"  {line}\n" for line in _yaml([_rule(grant)]).splitlines())
+            text += f"rules:\n{indent(_rules(rules), '  ')}"
         documents.append(text)
-    head = (
+    return _head(made_by) + "---\n".join(documents)
+
+
+def as_helm_values(grants: Mapping[str, Sequence[Grant]], *, config: str, feature_gates: str, made_by: str) -> str:
+    """Return values of the chart `deploy/helm/pyscheduler`: a configuration's text, and what it needs.
+
+    `grants` are without those for the lease, whose name the chart chooses; `feature_gates` are as on the command line.
+    """
+    style = (
+        "|2" if config[:1].isspace() else "|"
+    )  # without a number, the first line decides how far the text is indented
+    text = f"{_head(made_by)}config: {style}\n{indent(config.rstrip(), '  ')}\n"
+    text += _yaml({"featureGates": feature_gates})
+    text += f"rbac:\n  clusterRules:\n{indent(_rules(grants.get('', ())), '    ')}"
+    named = {namespace: rules for namespace, rules in grants.items() if namespace}
+    text += "  namespaceRules:\n" if named else "  namespaceRules: {}\n"
+    return text + "".join(f"    {name}:\n{indent(_rules(rules), '      ')}" for name, rules in named.items())
+
+
+def _head(made_by: str) -> str:
+    return (
         f"# Made by: {made_by}\n# The comment above each rule names who needs it. Do not edit; run the command again.\n"
     )
-    return head + "---\n".join(documents)
+
+
+def _rules(grants: Sequence[Grant]) -> str:
+    """Return the rules as the items of a YAML list, each below a comment that names who needs it."""
+    return "".join(f"# for {', '.join(grant.who)}\n{_yaml([_rule(grant)])}" for grant in grants)
 
 
 def _manifests(

@@ -226,3 +226,21 @@ def test_mistake_in_the_file_is_reported_with_rbac(tmp_path: Path, run: Run) -> 
     file = tmp_path / "profile.yaml"
     file.write_text((FILE % "true").replace("Choosy", "Nobody"), encoding="utf-8")
     assert 'plugin "Nobody" does not exist' in refusal(run, "--rbac", "--config", str(file))
+
+
+def test_values_of_the_chart_hold_the_file_and_its_rules(run: Run, tmp_path: Path) -> None:
+    """They have the text of the file, the gates of the command, and all rules of the roles but those of the lease."""
+    file = ROOT / "configs/in-tree-gang.yaml"
+    gates = "GenericWorkload=true,GangScheduling=true"
+    options = ("--config", str(file), "--feature-gates", gates)
+    values = yaml.safe_load(said(run, *options, "-o", "helm-values"))
+    assert (values["config"], values["featureGates"]) == (file.read_text(encoding="utf-8"), gates)
+    cluster, here = yaml.safe_load_all(said(run, *options))
+    assert values["rbac"]["clusterRules"] == cluster["rules"]
+    others = [rule for rule in here["rules"] if rule["resources"] != ["leases"]]
+    assert values["rbac"]["namespaceRules"] == {"kube-system": others}
+    assert len(here["rules"]) == len(others) + 2
+    options = ("--config", str(file), "--rbac", "--no-delegated-auth", "-o", "helm-values")
+    assert yaml.safe_load(run("config", *options)[1])["rbac"]["namespaceRules"] == {}
+    text = "error: -o helm-values needs --rbac and --config FILE, and no --name or --service-account\n"
+    assert refusal(run, "-o", "helm-values") == refusal(run, "--rbac", "-o", "helm-values") == text
