@@ -20,6 +20,7 @@ HERE = Path(__file__).parent
 #: These tests build or install packages, or run in environments of their own; `make test-packages` runs them.
 PACKAGES = (
     HERE / "examples",
+    HERE / "deploy" / "test_chart.py",
     HERE / "deploy" / "test_image.py",
     HERE / "test_kube_pyscheduler.py",
     HERE / "test_packages_alone.py",
