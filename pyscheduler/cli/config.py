@@ -12,9 +12,12 @@ import click
 from pyscheduler.cli.shared_options import block_option, feature_gates_option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from pyscheduler.config.load import Draft
+    from pyscheduler.framework.errors import ConfigError
     from pyscheduler.framework.interfaces import Plugin
+    from pyscheduler.runtime.assembly.registry import Registry
 
 __all__ = ["command"]
 
@@ -93,7 +96,7 @@ def command(  # noqa: PLR0913, PLR0917 - a parameter for each option
     from pyscheduler.config.dump import dump, to_data
     from pyscheduler.config.feature_gates import parse, warnings_of
     from pyscheduler.config.forms import in_file
-    from pyscheduler.config.load import load
+    from pyscheduler.config.load import draft
     from pyscheduler.config.problems import found_in
     from pyscheduler.framework.errors import ConfigError
     from pyscheduler.framework.log_capture import configuration_warnings
@@ -110,14 +113,17 @@ def command(  # noqa: PLR0913, PLR0917 - a parameter for each option
     gates = parse(feature_gates)
     for warning in warnings_of(feature_gates):
         click.echo(f"warning: {warning}", err=True)
-    config = load(config_file, gates=gates)
-    with found_in(config_file), configuration_warnings() as warnings:
+    read = draft(config_file, gates=gates)
+    if read.problems:
+        raise _with_those_of_plugins(read, discover(blocked=blocked), gates)
+    config = read.configuration
+    with found_in(config.source), configuration_warnings() as warnings:
         scheduler = offline_scheduler(config, discover(blocked=blocked), gates=gates)
         elects = False if for_helm else None  # the chart names the lease, and grants it
         grants = grants_of(scheduler, config, delegated_auth=delegated_auth, elects=elects) if rbac else {}
     if config_file is not None and warnings:
         for warning in in_file(warnings, config):
-            click.echo(f"warning: {config_file}: {warning}", err=True)
+            click.echo(f"warning: {config.source}: {warning}", err=True)
     if crds:
         _print_definitions([plugin for profile in scheduler.profiles.values() for plugin in profile.plugins.values()])
         return
@@ -134,6 +140,33 @@ def command(  # noqa: PLR0913, PLR0917 - a parameter for each option
         shown = with_args(config, {name: profile.args for name, profile in scheduler.profiles.items()})
         data, text = to_data(shown), dump(shown)
     click.echo(json.dumps(data, indent=2, ensure_ascii=False) + "\n" if output == "json" else text, nl=False)
+
+
+def _with_those_of_plugins(read: Draft, registry: Registry, gates: Mapping[str, bool]) -> ConfigError:
+    """Return the error about a file with its mistakes, and with those of plugins that do not follow from them."""
+    import attrs
+
+    from pyscheduler.cli.offline_scheduler import offline_scheduler
+    from pyscheduler.config.load import default_configuration
+    from pyscheduler.framework.errors import ConfigError
+
+    config, problems = read.configuration, read.problems
+    places = [problem.rpartition(" @ ")[2] for problem in problems]
+    more: list[str] = []
+    try:
+        # The rest of the file may have values with which no scheduler can be built.
+        offline_scheduler(attrs.evolve(default_configuration(), profiles=config.profiles), registry, gates=gates)
+    except ConfigError as error:
+        for problem in error.problems:
+            place = problem.rpartition(" @ ")[2]
+            if not any(_is_within(place, known) or _is_within(known, place) for known in places):
+                more.append(problem)
+    return ConfigError(*problems, *more, source=config.source)
+
+
+def _is_within(place: str, outer: str) -> bool:
+    """Return whether a path into the file is another one, or leads through it."""
+    return place.startswith(outer) and place[len(outer) : len(outer) + 1] in {"", ".", "["}
 
 
 def _print_definitions(plugins: Sequence[Plugin]) -> None:

@@ -181,7 +181,7 @@ def _write_config(found: Effective, flags: Flags) -> None:
     from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.assembly.discovery import discover
 
-    with found_in(flags.main.config or None):
+    with found_in(found.config.source):
         offline_scheduler(found.config, discover(blocked=flags.own.blocked), gates=found.gates)
     path = flags.main.write_config_to
     try:

@@ -3,7 +3,8 @@
 One `ConfigError` reports every mistake: duplicate keys, unknown keys, wrong types and bad values. If a part has the
 wrong type, the rest is still checked.
 
-The file may also be a configuration file of another scheduler whose form a plugin registers (see `forms`).
+The file may also be a ConfigMap with one key, which holds the configuration, as `kubectl get configmap -o yaml` prints
+it; or a configuration file of another scheduler whose form a plugin registers (see `forms`).
 
 Differs from kube-scheduler: without a file, the single profile is named `pyscheduler`. In a file, a single profile
 without a `schedulerName` is `default-scheduler`, as in kube-scheduler.
@@ -28,12 +29,27 @@ from pyscheduler.config.yaml_text import read
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.in_tree_args import IN_TREE_ARGS
 
-__all__ = ["default_configuration", "load", "loads"]
+__all__ = ["Draft", "default_configuration", "draft", "load", "loads"]
 
 #: Name of the profile without a file.
 _OUR_NAME: Final = "pyscheduler"
 #: Name of a file's only profile, if the file does not name it.
 _THEIR_NAME: Final = "default-scheduler"
+_CONFIG_MAP: Final = "ConfigMap"
+
+
+@attrs.frozen
+class Draft:
+    """A configuration and its mistakes; a part of the wrong type has its default."""
+
+    configuration: Configuration
+    problems: tuple[str, ...] = ()
+
+    def checked(self) -> Configuration:
+        """Return the configuration; raise `ConfigError` with a line for every mistake."""
+        if self.problems:
+            raise ConfigError(*self.problems, source=self.configuration.source)
+        return self.configuration
 
 
 def load(path: str | os.PathLike[str] | None, *, gates: Mapping[str, bool] | None = None) -> Configuration:
@@ -42,8 +58,16 @@ def load(path: str | os.PathLike[str] | None, *, gates: Mapping[str, bool] | Non
     Defaults and checks depend on the feature gates `gates` (default: kube-scheduler's). Raises `ConfigError` with a
     line for every mistake.
     """
+    return draft(path, gates=gates).checked()
+
+
+def draft(path: str | os.PathLike[str] | None, *, gates: Mapping[str, bool] | None = None) -> Draft:
+    """Return what `load` returns, with the mistakes that `load` raises.
+
+    Raises `ConfigError` for a file that cannot be read, or that is no configuration.
+    """
     if path is None:
-        return default_configuration(gates=gates)
+        return Draft(default_configuration(gates=gates))
     source = os.fspath(path)
     try:
         with open(source, "rb") as file:  # noqa: PTH123 - a path object adds nothing here
@@ -55,30 +79,63 @@ def load(path: str | os.PathLike[str] | None, *, gates: Mapping[str, bool] | Non
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"line {line}: not UTF-8 text", source=source) from error
-    return loads(text, source=source, gates=gates)
+    return _draft(text, source, gates)
 
 
 def loads(text: str, *, source: str | None = None, gates: Mapping[str, bool] | None = None) -> Configuration:
     """Return the effective configuration in `text`; `source` names it in messages. Raises as `load` does."""
-    try:
+    return _draft(text, source, gates).checked()
+
+
+def _draft(text: str, source: str | None, gates: Mapping[str, bool] | None) -> Draft:
+    with found_in(source):
         document = read(text)
-    except ConfigError as error:
-        raise ConfigError(*error.problems, source=source) from error
     gates = gates if gates is not None else default_gates()
     root, problems = document.root, document.problems
+    if isinstance(root, Mapping) and root.get("kind") == _CONFIG_MAP:
+        with found_in(source):
+            held = _held(root)
+        if held is not None:
+            key, inner = held
+            return _draft(inner, f"{source}, key {key}" if source else f"key {key}", gates)
     form = form_of(root) if isinstance(root, Mapping) else None
     if form is None or not isinstance(root, Mapping):
         content = _content(root, source)
-        return _configuration(content, _THEIR_NAME, source=source, gates=gates, problems=problems)
+        return _completed(content, _THEIR_NAME, source=source, gates=gates, problems=problems)
     with found_in(source):
         content = form.content(root, gates)
-    read_so_far = _configuration(content, _THEIR_NAME, source=source, gates=gates, problems=problems)
-    return attrs.evolve(read_so_far, placed=form.placed(root))
+    read_so_far = _completed(content, _THEIR_NAME, source=source, gates=gates, problems=problems)
+    return attrs.evolve(read_so_far, configuration=attrs.evolve(read_so_far.configuration, placed=form.placed(root)))
+
+
+def _held(config_map: Mapping[str, object]) -> tuple[str, str] | None:
+    """Return the key of a ConfigMap that holds a KubeSchedulerConfiguration, and its text; None if no key does.
+
+    Raises `ConfigError` if there are other keys, because a mounted ConfigMap has a file for each.
+    """
+    data = config_map.get("data")
+    texts = {key: text for key, text in data.items() if isinstance(text, str)} if isinstance(data, Mapping) else {}
+    found = [key for key, text in texts.items() if _is_configuration(text)]
+    if not found:
+        return None
+    if len(texts) > 1:
+        keys = ", ".join(texts)
+        text = f"this ConfigMap has {len(texts)} keys: {keys}; leave only the one with the configuration"
+        raise ConfigError(str(Problem(("data",), text)))
+    return found[0], texts[found[0]]
+
+
+def _is_configuration(text: str) -> bool:
+    try:
+        root = read(text).root
+    except ConfigError:
+        return KIND in text  # its mistakes are reported with the key
+    return isinstance(root, Mapping) and root.get("kind") == KIND
 
 
 def default_configuration(*, gates: Mapping[str, bool] | None = None) -> Configuration:
     """Return the default configuration, which is used without a file."""
-    return _configuration({}, _OUR_NAME, source=None, gates=gates, problems=())
+    return _completed({}, _OUR_NAME, source=None, gates=gates, problems=()).checked()
 
 
 def _content(root: object, source: str | None) -> Mapping[str, object]:
@@ -116,14 +173,14 @@ def _hint() -> str:
     return "" if has_forms() else "; files of batch schedulers need pip install 'kube-pyscheduler[batch]'"
 
 
-def _configuration(
+def _completed(
     content: Mapping[str, object],
     default_name: str,
     *,
     source: str | None,
     gates: Mapping[str, bool] | None,
     problems: tuple[Problem, ...],
-) -> Configuration:
+) -> Draft:
     gates = gates if gates is not None else default_gates()
     content = _with_a_profile(content, default_name)
     read_so_far, wrong = decode_what_can_be(content, Configuration)
@@ -136,9 +193,7 @@ def _configuration(
         for problem in problems_of(configuration, gates)
         if not any(problem.path[:length] in untrue for length in range(len(problem.path) + 1))
     ]
-    if found:
-        raise ConfigError(*map(str, found), source=source)
-    return configuration
+    return Draft(configuration, tuple(map(str, found)))
 
 
 def _with_a_profile(content: Mapping[str, object], default_name: str) -> Mapping[str, object]:

@@ -130,7 +130,7 @@ def test_configuration_of_a_file_can_be_printed_and_read_again() -> None:
     [
         pytest.param(
             "apiVersion: v1\nkind: ConfigMap\ndata: {a: b}",
-            "no key of this ConfigMap holds actions and tiers; give the file, or the ConfigMap of a batch scheduler"
+            "no key of this ConfigMap holds a KubeSchedulerConfiguration, or the actions and tiers of a batch scheduler"
             " @ $.data",
             id="ConfigMap of something else",
         ),

@@ -403,6 +403,22 @@ def test_mistakes_in_plugins_and_in_args_are_reported_together(priced: Callable[
         assert any(text in line for line in lines), (text, lines)
 
 
+def test_unknown_plugins_are_reported_with_all_other_mistakes(priced: Callable[[str], Path], run: Run) -> None:
+    """A value out of range hides no plugin that is missing, and what follows from a reported mistake is left out."""
+    path = priced(
+        "plugins: {score: {enabled: [{name: Prised}]}, multiPoint: {enabled: 3}}, percentageOfNodesToScore: 200, "
+        "pluginConfig: [{name: NodeResourcesFit, args: {bogus: 1}}]"
+    )
+    lines = run("config", "--config", path)[2].splitlines()
+    assert [line.rpartition(" @ $.profiles[0].")[2] for line in lines] == [
+        "plugins.multiPoint.enabled",
+        "pluginConfig[0].args.bogus",
+        "percentageOfNodesToScore",
+        "plugins.score.enabled[0]",
+    ], lines
+    assert lines[-1].startswith(f'error: {path}: plugin "Prised" does not exist')
+
+
 def test_mistake_is_one_line_with_the_file_name(tmp_path: Path, run: Run) -> None:
     """Standard output stays empty, the exit code is 1."""
     path = tmp_path / "missing.yaml"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+import yaml
 
 from pyscheduler.config.load import default_configuration, load, loads
 from pyscheduler.config.types import (
@@ -33,6 +34,35 @@ from pyscheduler.framework.in_tree_args import (
 
 VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
+
+
+def config_map(**texts: str) -> str:
+    """Return a ConfigMap with these texts."""
+    return yaml.safe_dump({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": texts})
+
+
+def test_a_config_map_with_one_key_is_its_text() -> None:
+    """The configuration is that of the key, and a mistake names the key and its place in the text."""
+    text = f"apiVersion: {VERSION}\nkind: {KIND}\nprofiles: [{{schedulerName: mine, percentageOfNodesToScore: 200}}]\n"
+    right = text.replace("200", "20")
+    held = loads(config_map(scheduler=right), source="map.yaml")
+    assert held.source == "map.yaml, key scheduler"
+    assert attrs.evolve(held, source="file") == loads(right, source="file")
+    with pytest.raises(ConfigError) as refused:
+        loads(config_map(scheduler=text), source="map.yaml")
+    assert str(refused.value).startswith("map.yaml, key scheduler: Invalid value: 200: ")
+    assert str(refused.value).endswith(" @ $.profiles[0].percentageOfNodesToScore")
+    with pytest.raises(ConfigError, match=r"^map.yaml, key scheduler: line 2, column 1: "):
+        loads(config_map(scheduler=f"kind: {KIND}\n}}"), source="map.yaml")
+
+
+def test_a_config_map_with_several_keys_is_refused_in_one_line() -> None:
+    """The message names the keys."""
+    text = f"apiVersion: {VERSION}\nkind: {KIND}\n"
+    with pytest.raises(ConfigError) as refused:
+        loads(config_map(a=text, b="other"), source="map.yaml")
+    expected = "map.yaml: this ConfigMap has 2 keys: a, b; leave only the one with the configuration @ $.data"
+    assert str(refused.value) == expected
 
 
 # --- what is accepted ---------------------------------------------------------------------------

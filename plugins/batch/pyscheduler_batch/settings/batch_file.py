@@ -123,7 +123,7 @@ def _of_config_map(root: Mapping[str, object]) -> tuple[dict[str, object], str]:
             named = (preset.name for preset in presets().values() if key in preset.config_map_keys)
             args = _with_preset(content, next(named, ""))
         return args, f"{where}{inner[1:]}"
-    text = "no key of this ConfigMap holds actions and tiers; give the file, or the ConfigMap of a batch scheduler"
+    text = "no key of this ConfigMap holds a KubeSchedulerConfiguration, or the actions and tiers of a batch scheduler"
     raise ConfigError(str(Problem(("data",), text)))
 
 
