@@ -98,17 +98,11 @@ def command(  # noqa: PLR0913, PLR0917 - a parameter for each option
     from pyscheduler.config.forms import in_file
     from pyscheduler.config.load import draft
     from pyscheduler.config.problems import found_in
-    from pyscheduler.framework.errors import ConfigError
     from pyscheduler.framework.log_capture import configuration_warnings
     from pyscheduler.runtime.assembly.discovery import discover
 
-    if crds and (rbac or output != "yaml"):
-        raise ConfigError("--crds prints YAML, and nothing else; leave out --rbac and --output")
-    if not rbac and (name or service_account):
-        raise ConfigError(f"--{'name' if name else 'service-account'} is for roles; add --rbac")
+    _check_options(output, rbac=rbac, crds=crds, has_file=config_file is not None, named=name, bound=service_account)
     for_helm = output == _HELM_VALUES
-    if for_helm and (not rbac or config_file is None or name or service_account):
-        raise ConfigError(f"-o {output} needs --rbac and --config FILE, and no --name or --service-account")
     account = parse_account(service_account) if service_account is not None else None
     gates = parse(feature_gates)
     for warning in warnings_of(feature_gates):
@@ -140,6 +134,20 @@ def command(  # noqa: PLR0913, PLR0917 - a parameter for each option
         shown = with_args(config, {name: profile.args for name, profile in scheduler.profiles.items()})
         data, text = to_data(shown), dump(shown)
     click.echo(json.dumps(data, indent=2, ensure_ascii=False) + "\n" if output == "json" else text, nl=False)
+
+
+def _check_options(
+    output: str, *, rbac: bool, crds: bool, has_file: bool, named: str | None, bound: str | None
+) -> None:
+    """Raise `ConfigError` for options that do not belong together."""
+    from pyscheduler.framework.errors import ConfigError
+
+    if crds and (rbac or output != "yaml"):
+        raise ConfigError("--crds prints YAML, and nothing else; leave out --rbac and --output")
+    if not rbac and (named or bound):
+        raise ConfigError(f"--{'name' if named else 'service-account'} is for roles; add --rbac")
+    if output == _HELM_VALUES and (not rbac or not has_file or named or bound):
+        raise ConfigError(f"-o {output} needs --rbac and --config FILE, and no --name or --service-account")
 
 
 def _with_those_of_plugins(read: Draft, registry: Registry, gates: Mapping[str, bool]) -> ConfigError:
