@@ -27,7 +27,7 @@ from pyscheduler.config.load import loads
 from pyscheduler.testing import VirtualClock, node_manifest
 from tests import processes
 from tests.deploy.chart import CHART, PROFILES, Helm, tool
-from tests.deploy.conftest import ROOT, manifests
+from tests.deploy.conftest import ROOT, manifests, shell_lines
 from tests.deploy.test_chart_files import SCHEMA, VALUES
 from tests.integration.programs import program
 
@@ -56,6 +56,7 @@ SHARDS: dict[str, Any] = {
         {"name": "rest", "nodeSelector": {"kai.scheduler/node-pool": ""}},
     ],
 }
+OPERATING = ROOT / "docs/how-to/operate.md"
 OWN = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [{schedulerName: own}]\n"
 
 
@@ -429,3 +430,35 @@ async def test_a_release_takes_over_the_plain_manifests(installed: Installed) ->
         "install", "pyscheduler", CHART, "--take-ownership", "--force-conflicts", "--wait", "--timeout", "120s"
     )
     assert len(await installed.checksums()) == 1
+
+
+async def test_the_commands_of_the_operators_page_work(installed: Installed, tmp_path: Path) -> None:
+    """In the order of the page, as they stand: install, a configuration of your own, upgrade."""
+    commands = [words for words in shell_lines(OPERATING) if words[0] == "helm" or "helm-values" in words]
+    assert [words[1] for words in commands] == ["install", "config", "upgrade", "upgrade"]
+    values = tmp_path / "values.yaml"
+    for program_name, *words in commands:
+        if program_name == "helm":
+            arguments = [str(values) if word == "values.yaml" else word for word in words]
+            await asyncio.to_thread(installed.helm, *arguments)
+        else:
+            arguments = [word for word in words if not word.startswith(">")]
+            done = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+            values.write_text(done.stdout, encoding="utf-8")
+    (config,) = await installed.objects("configmaps")
+    assert config["data"]["config.yaml"].strip() == PROFILES["bin-packing"].read_text(encoding="utf-8").strip()
+    (deployment,) = await installed.objects("deployments")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"registry.example.com/pyscheduler:{chart_version()}"
+
+
+def test_the_values_that_the_operators_page_shows_are_accepted(helm: Helm) -> None:
+    """Each block of values renders what the text around it says."""
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", OPERATING.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    plugins, shards = (each for text in blocks if isinstance(each := yaml.safe_load(text), dict))
+    assert named(helm.objects(plugins), "Deployment")["spec"]["template"]["spec"]["initContainers"]
+    assert named(helm.objects(shards), "Queue", "research")["metadata"]["labels"]["kai.scheduler/node-pool"] == "a100"
+    rendered = helm.objects({**shards, "profile": "default"})
+    config = loads(named(rendered, "ConfigMap", "pyscheduler-a100")["data"]["config.yaml"], source="a100")
+    assert [each.scheduler_name for each in config.profiles] == ["pyscheduler-a100"]
+    assert "`schedulerName: pyscheduler-a100`" in OPERATING.read_text(encoding="utf-8")
