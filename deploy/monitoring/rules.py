@@ -93,14 +93,15 @@ RULES: Final = (
     ),
     Rule(
         name="OldestPending",
-        expression="""max by (job, profile, queue, reason)
+        # Not by queue: a pod that is retried moves between the queues, and each move would begin `hold` again.
+        expression="""max by (job, profile, reason)
             (pyscheduler_oldest_pending_seconds{$job,reason!="SchedulingGated"}) > $limit""",
         severity="warning",
         hold=300,
         limit=1800,
         summary="A pod of the profile {{ $labels.profile }} waits for more than half an hour: {{ $labels.reason }}.",
-        description="The oldest pod in the queue {{ $labels.queue }} of the profile {{ $labels.profile }} has "
-        "waited for more than half an hour with the reason {{ $labels.reason }}.",
+        description="The oldest pod of the profile {{ $labels.profile }} with the reason {{ $labels.reason }} was "
+        "created more than half an hour ago, and has no node.",
     ),
     Rule(
         name="QueueGrows",

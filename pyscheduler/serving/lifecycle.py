@@ -39,6 +39,7 @@ from pyscheduler.serving.pages import Pages
 from pyscheduler.serving.ports import Ports, probes
 from pyscheduler.serving.version import build_labels, compatibility_labels
 from pyscheduler.stories.book import StoryBook
+from pyscheduler.stories.gauges import register_gauges
 from pyscheduler.telemetry.memory_limit import memory_limit_bytes
 from pyscheduler.telemetry.metric_view import metric_view
 from pyscheduler.telemetry.metrics import Metrics
@@ -172,11 +173,13 @@ def _show_program(metrics: Metrics, options: RunOptions, heartbeat: Heartbeat | 
 
 def build_scheduler(options: RunOptions, transport: Transport, recorder: Recorder) -> Scheduler:
     """Build the scheduler; raise `ConfigError` with every mistake in its profiles."""
+    book = StoryBook(LoopClock())
+    register_gauges(recorder, book)
     settings = Settings(
         feature_gates=options.feature_gates,
         max_unschedulable_seconds=options.max_unschedulable_seconds,
         host_name=socket.gethostname(),
-        stories=StoryBook(LoopClock()),
+        stories=book,
     )
     with found_in(options.config_file):
         return build(

@@ -212,7 +212,12 @@ class StoryBook(Stories):
         return len(self._finished)
 
     def oldest(self) -> dict[tuple[str, str, str], float]:
-        """Return by profile, sub-queue and reason how long the oldest pod waits, in seconds since its creation."""
+        """Return by profile, sub-queue and reason how long the oldest pod waits, in seconds since its creation.
+
+        Empty before this replica leads: it does not know the reasons.
+        """
+        if not self._leads:
+            return {}
         since: dict[tuple[str, str, str], float] = {}
         for story in self._pending.values():
             runs = story.runs

@@ -348,6 +348,14 @@ _OURS: Final = (
         "Time a pod spent in the scheduling queue before it was popped.", _LONG,
     ),
     Family(
+        "pyscheduler_oldest_pending_seconds", "gauge", ("profile", "queue", "reason"), "",
+        "Time since the creation of the oldest pending pod, by the reason why it waits.",
+    ),
+    Family(
+        "pyscheduler_stories_bytes", "gauge", (), "",
+        "Memory of the stories of pods: why they wait, and how their wait ended.",
+    ),
+    Family(
         "pyscheduler_event_loop_longest_block_seconds", "gauge", (), "",
         "Longest time for which the event loop was blocked within the last minute or two.",
     ),

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from pyscheduler.telemetry.metric_view import MetricView
 
     #: Label pairs to value.
+    _Values = dict[tuple[tuple[str, str], ...], float]
     _Read = Callable[[], Mapping[tuple[tuple[str, str], ...], float]]
 
 __all__ = ["LinuxProcessCollector", "Metrics"]
@@ -73,7 +74,7 @@ class _Reader(PrometheusMetricReader):
         self,
         registry: CollectorRegistry,
         histograms: list[FastHistogram | PluginHistogram],
-        gauges: list[tuple[str, str, _Read]],
+        gauges: list[tuple[str, str, _Values]],
     ) -> None:
         super().__init__(disable_target_info=True, scope_info_enabled=False, registry=registry)
         self._histograms = histograms
@@ -108,7 +109,8 @@ class Metrics:
         self._histograms: list[FastHistogram | PluginHistogram] = []
         #: What is read at a scrape, by family: each profile may register the same family.
         self._reads: dict[str, list[_Read]] = {}
-        self._gauges: list[tuple[str, str, _Read]] = []
+        #: Name, description and the infinite values of the last scrape of each gauge.
+        self._gauges: list[tuple[str, str, _Values]] = []
         #: Families that are recorded, whether or not they have measurements yet.
         self._known: set[str] = set()
         self._registry = CollectorRegistry()
@@ -149,8 +151,9 @@ class Metrics:
         read_all = self._joined(name, read)
         if read_all is not None:
             described = _description(name, description)
-            self._gauges.append((name, described, read_all))
-            self._meter.create_observable_gauge(name, [_reader(read_all)], description=described)
+            infinite: _Values = {}
+            self._gauges.append((name, described, infinite))
+            self._meter.create_observable_gauge(name, [_reader(read_all, infinite)], description=described)
 
     def counter(
         self, name: str, read: Callable[[], Mapping[tuple[tuple[str, str], ...], float]], *, description: str = ""
@@ -159,7 +162,7 @@ class Metrics:
         read_all = self._joined(name, read)
         if read_all is not None:
             described = _description(name, description)
-            self._meter.create_observable_counter(name, [_reader(read_all)], description=described)
+            self._meter.create_observable_counter(name, [_reader(read_all, {})], description=described)
 
     def histogram(
         self,
@@ -269,11 +272,16 @@ class Metrics:
         }
 
 
-def _reader(read: _Read) -> Callable[[CallbackOptions], Iterator[Observation]]:
+def _reader(read: _Read, infinite: _Values) -> Callable[[CallbackOptions], Iterator[Observation]]:
+    """Return what the SDK calls at a scrape; values that the SDK rejects are put into `infinite`."""
+
     def observe(_options: CallbackOptions) -> Iterator[Observation]:
+        infinite.clear()
         for labels, value in read().items():
             if math.isfinite(value):
                 yield Observation(value, dict(labels))
+            else:
+                infinite[labels] = value
 
     return observe
 
@@ -284,11 +292,10 @@ def _go_bound(text: bytes) -> bytes:
     return bound.removesuffix(".0").encode()
 
 
-def _infinite(name: str, description: str, read: _Read) -> Metric | None:
+def _infinite(name: str, description: str, values: _Values) -> Metric | None:
     points = [
         NumberDataPoint(dict(labels), start_time_unix_nano=0, time_unix_nano=0, value=value)
-        for labels, value in read().items()
-        if not math.isfinite(value)
+        for labels, value in values.items()
     ]
     return Metric(name, description, unit="", data=Gauge(points)) if points else None
 

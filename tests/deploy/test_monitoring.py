@@ -67,8 +67,6 @@ LABELS: Mapping[str, set[str]] = {
     "process_resident_memory_bytes": set(),
     "process_cpu_seconds_total": set(),
     "up": set(),
-    # Read from the stories of pods.
-    "pyscheduler_oldest_pending_seconds": {"profile", "queue", "reason"},
 }
 #: Labels that Prometheus adds, and the one of buckets.
 ADDED = {"job", "instance", "le", "cluster"}
@@ -201,12 +199,18 @@ FIRING: Mapping[str, tuple[Mapping[str, str], str, Mapping[str, str]]] = {
         {
             f'pyscheduler_oldest_pending_seconds{{{JOB},profile="p",queue="{queue}",reason="{reason}"}}': values
             for queue, reason, values in (
-                ("unschedulable", "Unschedulable", "1700+60x30"),
+                # A pod that is retried all the time moves between the queues, with one reason.
+                (
+                    "unschedulable",
+                    "Unschedulable",
+                    "1740 stale 1860 stale 1980 stale 2100 stale 2220 stale 2340 stale 2460",
+                ),
+                ("backoff", "Unschedulable", "_ 1800 stale 1920 stale 2040 stale 2160 stale 2280 stale 2400 stale"),
                 ("gated", "SchedulingGated", "9999x30"),
             )
         },
         "10m",
-        {"job": "pyscheduler", "profile": "p", "queue": "unschedulable", "reason": "Unschedulable"},
+        {"job": "pyscheduler", "profile": "p", "reason": "Unschedulable"},
     ),
     "QueueGrows": (
         {
