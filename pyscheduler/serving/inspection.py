@@ -1,7 +1,8 @@
-"""Pages of the HTTPS port about what the scheduler knows: the stories of a pod.
+"""Pages of the HTTPS port about what the scheduler knows: the stories of a pod, and the state of queue and nodes.
 
 `GET /debug/story/NAMESPACE/POD` needs the permission to get the pods of that namespace, as `kubectl get pod` does, so
 that a tenant can read why a pod waits. Keys of pods in other namespaces are left out if the reader may not get these.
+The other pages are about all namespaces, and need the permission to get their path.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from aiohttp import web
 
 from pyscheduler.framework.errors import APIError, TransportError
 from pyscheduler.serving.api_status import api_status, quoted
+from pyscheduler.serving.state_page import MOST_ITEMS, state_page
 from pyscheduler.stories.view import PodStories, story_view
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import TypeAlias
 
+    from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.stories.book import StoryBook
     from pyscheduler.stories.view import StoryView
 
@@ -46,6 +49,7 @@ def pod_of_story(request: web.BaseRequest) -> tuple[str, str] | None:
 class InspectionPages:
     """Answers authorized requests."""
 
+    scheduler: Scheduler
     book: StoryBook
     is_leader: Callable[[], bool]
 
@@ -54,7 +58,26 @@ class InspectionPages:
         pod = pod_of_story(request)
         if pod is not None:
             return await self._story(request, *pod, may_get_pods)
+        if request.path == "/debug/state" and request.method in _READING:
+            return self._state(request)
         return None
+
+    def _state(self, request: web.BaseRequest) -> web.Response:
+        text = request.query.get("limit", "0")
+        if not (text.isascii() and text.isdigit()):
+            return api_status(request, 400, "BadRequest", f"limit: {quoted(text)} is no number; give 1 to {MOST_ITEMS}")
+        limit = min(int(text[:9]) or MOST_ITEMS, MOST_ITEMS)
+        try:
+            state = state_page(
+                self.scheduler,
+                self.book,
+                is_leader=self.is_leader(),
+                limit=limit,
+                after=request.query.get("continue", ""),
+            )
+        except ValueError as error:
+            return api_status(request, 400, "BadRequest", f"continue: {error}; begin without it")
+        return _json(state)
 
     async def _story(
         self, request: web.BaseRequest, namespace: str, name: str, may_get_pods: MayGetPods

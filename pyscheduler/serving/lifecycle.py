@@ -227,9 +227,10 @@ def _ports(
         resources=pod_resources,
     )
     book = scheduler.stories
+    assert isinstance(book, StoryBook), "build_scheduler has set it"
     return Ports(
         pages=pages,
-        inspection=InspectionPages(book=book, is_leader=is_leader) if isinstance(book, StoryBook) else None,
+        inspection=InspectionPages(scheduler=scheduler, book=book, is_leader=is_leader),
         scheduler=scheduler,
         bind_address=options.bind_address,
         health_port=options.health_port,

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import logging
 import sys
+from bisect import bisect_left
 from collections import deque
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from kube_objects.times import format_micro_time, parse_time
@@ -63,6 +65,8 @@ _MOST_BYTES: Final = 20 << 20
 _RECORD_BYTES: Final = sys.getsizeof(b"") + 8
 #: The most keys of other pods in a run.
 _MOST_OTHERS: Final = 16
+_FIRST_SEEN: Final = attrgetter("first_seen")
+_UID: Final = attrgetter("uid")
 #: So many pending stories stand for all when memory is estimated.
 _SAMPLE: Final = 200
 
@@ -205,6 +209,18 @@ class StoryBook(Stories):
     def pending(self) -> Mapping[str, Story]:
         """The stories of pods that wait, by uid; in the order in which they came."""
         return self._pending
+
+    def pending_after(self, first_seen: float, uid: str, limit: int) -> list[Story]:
+        """Return at most so many pending stories that began later, or at that time with a greater uid; in order."""
+        # The book is almost in this order: only a step of the clock changes it. So sorting is one pass.
+        stories = sorted(self._pending.values(), key=_FIRST_SEEN)
+        start = bisect_left(stories, first_seen, key=_FIRST_SEEN)
+        found: list[Story] = []
+        for at, same_time in groupby(islice(stories, start, None), _FIRST_SEEN):
+            if len(found) >= limit:
+                break
+            found += sorted((each for each in same_time if at > first_seen or each.uid > uid), key=_UID)
+        return found[:limit]
 
     @property
     def finished_count(self) -> int:

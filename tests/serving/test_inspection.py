@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
 
 from kube_objects.clock import LoopClock
 from pyscheduler.api import ObjectMeta, Pod, PodSpec
+from pyscheduler.cluster.in_process import InProcessTransport
+from pyscheduler.config.load import load
+from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler.serving.inspection import InspectionPages
 from pyscheduler.stories.book import StoryBook
+from pyscheduler.testing import node_manifest, pod_manifest
 from tests.serving.test_secure_serving import ANONYMOUS, Port, SecuredCluster, role, world
 
 __all__ = ["world"]
@@ -36,10 +41,15 @@ def pod_of(key: str, uid: str) -> Pod:
 
 
 async def opened(world: SecuredCluster, book: StoryBook, *, is_leader: bool = True) -> Port:
-    """Open a port with the pages; jane may get pods in `web`, and root everything."""
+    """Open a port with the pages of a scheduler; jane may get pods in `web`, and root everything."""
+    transport = InProcessTransport(world.cluster.router, token="root")
+    settings = Settings(stories=book)
+    scheduler = build(load(None), transport, LoopClock(), random.Random(1), settings=settings)
+    await scheduler.start()
+    world.closing.append(scheduler.stop)
     pods = {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]}
     world.cluster.add(role("pod-reader", "nobody", pods)[0], viewer("jane", "web"))
-    return await world.open(inspection=InspectionPages(book=book, is_leader=lambda: is_leader))
+    return await world.open(inspection=InspectionPages(scheduler=scheduler, book=book, is_leader=lambda: is_leader))
 
 
 def led_book() -> StoryBook:
@@ -139,3 +149,55 @@ async def test_pods_of_other_namespaces_are_hidden(world: SecuredCluster) -> Non
     assert await others("root") == (["web/q", "ml/a", "ml/b", "ops/c"], 0)
     world.cluster.add(viewer("jane", "ops"))
     assert await others("jane") == (["web/q"], 3)  # the decision is cached for ten seconds
+
+
+# --- /debug/state --------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+async def test_state_shows_queue_pods_and_nodes(world: SecuredCluster) -> None:
+    """Rows of pods have no messages; a reader needs the permission for the path, and a pod's reader has it not."""
+    world.cluster.add(
+        node_manifest("n1", allocatable={"cpu": "4", "memory": "8Gi", "example.com/gpu": "2"}),
+        pod_manifest("bound", node_name="n1", requests={"cpu": "1", "memory": "1Gi"}),
+        pod_manifest("p", requests={"cpu": "8"}),
+    )
+    book = led_book()
+    port = await opened(world, book)
+    book.waits(pod_of("default/p", next(iter(book.pending))), "Unschedulable", "no room", plugins=("NodeResourcesFit",))
+    assert (await port.get("/debug/state", "jane"))[0] == 403
+    world.cluster.add(*role("state", "prometheus", {"verbs": ["get"], "nonResourceURLs": ["/debug/state"]}))
+    status, text = await port.get("/debug/state", "prometheus")
+    state = json.loads(text)
+    (pod,), (node,) = state["pods"], state["nodes"]
+    assert (status, state["isLeader"], state["continue"]) == (200, True, "")
+    empty = dict.fromkeys(("active", "backoff", "unschedulable", "gated", "inFlight", "binding"), 0)
+    assert state["queue"] == {**empty, "active": 1}
+    assert (state["podCount"], state["nodeCount"], state["time"][-1]) == (1, 1, "Z")
+    assert (pod["pod"], pod["queue"], pod["reason"], pod["count"]) == ("default/p", "active", "Unschedulable", 1)
+    assert (pod["plugins"], pod["node"]) == (["NodeResourcesFit"], "")
+    assert "no room" not in text
+    assert node == {
+        "node": "n1",
+        "unschedulable": False,
+        "pods": 1,
+        "nominated": 0,
+        "allocatable": {"cpu": 4000, "memory": 8 << 30, "ephemeral-storage": 0, "example.com/gpu": 2, "pods": 110},
+        "requested": {"cpu": 1000, "memory": 1 << 30, "ephemeral-storage": 0, "example.com/gpu": 0},
+    }
+
+
+@pytest.mark.slow
+async def test_state_refuses_wrong_parameters(world: SecuredCluster) -> None:
+    """The message names the parameter; a limit above that of the page is lowered."""
+    port = await opened(world, led_book())
+    for query, message in (
+        ("limit=x", 'limit: "x" is no number; give 1 to 200'),
+        ("limit=-1", 'limit: "-1" is no number; give 1 to 200'),
+        ("continue=x", "continue: not from an earlier page; begin without it"),
+        ("continue=eyJ9", "continue: not from an earlier page; begin without it"),
+    ):
+        status, text = await port.get(f"/debug/state?{query}", "root")
+        assert (status, json.loads(text)["message"]) == (400, message)
+    assert (await port.get("/debug/state?limit=100000000000000000000", "root"))[0] == 200
+    assert (await port.get("/debug/state", "root", method="PUT"))[0] == 405

@@ -9,7 +9,7 @@ import re
 import socket
 import ssl
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,8 @@ class SecuredCluster:
     kubeconfig: Path
     folder: Path
     servers: list[SecureServer] = attrs.Factory(list)
+    #: Called at the end.
+    closing: list[Callable[[], Awaitable[None]]] = attrs.Factory(list)
     #: What was recorded of all its ports.
     metrics: Metrics = attrs.Factory(Metrics)
 
@@ -185,6 +187,8 @@ async def world(tmp_path: Path) -> AsyncIterator[SecuredCluster]:
     yield world
     for each in world.servers:
         await each.stop()
+    for close in world.closing:
+        await close()
     await server.stop()
 
 
