@@ -30,16 +30,14 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.evaluation import Evaluation
     from pyscheduler.scheduler.scheduler import Scheduler
 
-    _Explained: TypeAlias = tuple[Evaluation, Explanation]
+    #: A workload has no evaluation.
+    _Explained: TypeAlias = tuple[Evaluation | None, Explanation]
 
 __all__ = ["ExplainOptions", "command"]
 
 #: The words of `explain job NAME`, and the first of them.
 _SUBJECT_WORDS: Final = 2
 _JOB: Final = "job"
-#: The reason of events about pods that could not be created, and the kinds that `explain KIND/NAME` knows.
-_FAILED_CREATE: Final = "FailedCreate"
-_WORKLOADS: Final = frozenset({"deployment", "replicaset", "statefulset", "job"})
 #: The exit code if a pod's condition says something else than the evaluation.
 _CONTRADICTION: Final = 3
 
@@ -66,7 +64,7 @@ class ExplainOptions:
 
 
 @click.command("explain")
-@click.argument("pods", metavar="[[NAMESPACE/]POD | job [NAMESPACE/]JOB]", nargs=-1)
+@click.argument("pods", metavar="[[NAMESPACE/]POD | KIND/WORKLOAD | job [NAMESPACE/]JOB]", nargs=-1)
 @click.option("-f", "--filename", metavar="FILE", help="Manifest of the pod; - reads standard input.")
 @click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of POD.")
 @click.option(
@@ -118,6 +116,8 @@ def command(**options: Any) -> None:
     Examples:
       # A pending pod.
       pyscheduler explain --kubeconfig ~/.kube/config web/frontend-0
+      # A workload: why its pods were not created, or why the first of them waits.
+      pyscheduler explain -n web deployment/frontend
       # A new pod.
       pyscheduler explain -f pod.yaml
       # A new pod on a cluster in a file.
@@ -258,9 +258,9 @@ async def _evaluate_all(
 ) -> list[_Explained]:
     import random
 
+    from pyscheduler.api import Pod
     from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.problems import found_in
-    from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.assembly.discovery import discover
     from pyscheduler.scheduler.assembly import Settings, build
 
@@ -282,12 +282,13 @@ async def _evaluate_all(
         if options.filename:
             pods = await _pods_of(options.filename, read, clock)
         else:
-            namespace, _, name = (options.pods[0] if options.pods else "").rpartition("/")
-            namespace = namespace or options.namespace
-            pod = scheduler.pods.get(name, namespace)
+            namespace, _, name = options.pods[0].rpartition("/")
+            pod = scheduler.pods.get(name, namespace or options.namespace)
             if pod is None:
-                uncreated = await _uncreated(namespace, name, options.namespace, read)
-                raise ConfigError(uncreated or f"pod {namespace}/{name} does not exist, or it has terminated")
+                workload = await _workload(options, scheduler, read, notes)
+                if not isinstance(workload, Pod):
+                    return [(None, workload)]
+                pod = workload
             pods = [pod]
         found = [await _evaluated(scheduler, pod, _source_of(options), notes) for pod in pods]
         notes += _failure_notes(failures, {pod.key for pod in pods}, with_traceback=options.traceback)
@@ -297,22 +298,28 @@ async def _evaluate_all(
             await scheduler.extenders.close()
 
 
-async def _uncreated(namespace: str, name: str, default: str, read: Read) -> str:
-    """Return why the pods of a workload could not be created, in the API server's words; "" if no event says so.
+async def _workload(given: ExplainOptions, scheduler: Scheduler, read: Read, notes: list[str]) -> Explanation | Pod:
+    """Return why the pods of the named workload could not be created, or the first of its pods that waits.
 
-    `name` is that of a pod or of a workload; for `deployment/web`, `namespace` is the kind of the workload.
+    Raises `ConfigError` if there is neither a pod nor a workload of this name, or if all pods have a node.
     """
-    from pyscheduler.api import kind_of
-    from pyscheduler.cli.podgroup.reader import CoreEvent
+    from pyscheduler.cli.workloads import find_workload, kind_called
+    from pyscheduler.framework.errors import ConfigError
 
-    place = default if namespace in _WORKLOADS else namespace
-    for event in await read(kind_of(CoreEvent, "events")):
-        if not isinstance(event, CoreEvent) or event.reason != _FAILED_CREATE or event.namespace != place:
-            continue
-        owner = event.involved_object
-        if owner.name == name or name.startswith(f"{owner.name}-") or owner.name.rpartition("-")[0] == name:
-            return f"{_FAILED_CREATE}: {owner.kind} {place}/{owner.name} could not create its pods: {event.message}"
-    return ""
+    word, _, name = given.pods[0].rpartition("/")
+    kind = kind_called(word)
+    namespace = given.namespace if kind or not word else word
+    found = await find_workload(kind, name, namespace, read, scheduler.pods)
+    if found is None:
+        what = kind or "pod"
+        raise ConfigError(f"{what} {namespace}/{name} does not exist" + ("" if kind else ", or it has terminated"))
+    if found.failure is not None:
+        return found.failure
+    waiting = [pod for pod in found.pods if not pod.node_name]
+    if not waiting:
+        raise ConfigError(f"{found.kind} {found.key}: no pod waits; {len(found.pods)} have a node")
+    notes.append(f"{len(waiting)} of {len(found.pods)} pods of {found.kind} {found.key} wait; this is {waiting[0].key}")
+    return waiting[0]
 
 
 def _failure_notes(failures: Iterable[PluginFailure], pods: Collection[str], *, with_traceback: bool) -> Iterable[str]:

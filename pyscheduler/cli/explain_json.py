@@ -122,14 +122,19 @@ def _names(nodes: Nodes) -> list[str]:
     return [nodes.name(row) for row in range(len(nodes))]
 
 
-def explain_json(found: Evaluation, explanation: Explanation) -> Json:
-    """Return an evaluation with pod, profile, number of nodes, message of a pending pod, verdict and steps."""
-    return {
+def explain_json(found: Evaluation | None, explanation: Explanation) -> Json:
+    """Return verdict and steps; for a pod also its evaluation with profile, number of nodes and message."""
+    said: Json = {
         "verdict": explanation.verdict,
         "reason": explanation.reason,
         "contradicts": explanation.contradicts,
         "steps": [attrs.asdict(step) for step in explanation.steps],
         "next": explanation.next,
+    }
+    if found is None:
+        return {"workload": explanation.subject, **said}
+    return {
+        **said,
         "pod": found.pod.key,
         "profile": found.profile.name,
         "nodes": len(found.all_nodes),

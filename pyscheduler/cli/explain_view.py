@@ -29,21 +29,20 @@ _EXAMPLES = 3
 _PLAIN_WIDTH = 160
 
 
-def show(found: Evaluation, explanation: Explanation, *, top: int) -> None:
-    """Print one pod's evaluation with its `top` best nodes."""
+def show(found: Evaluation | None, explanation: Explanation, *, top: int) -> None:
+    """Print an explanation, and a pod's evaluation with its `top` best nodes; a workload has no evaluation."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=_PLAIN_WIDTH)
-    pod = found.pod
-    console.print(_text(f"pod {pod.key}, profile {found.profile.name}, {_counted(len(found.all_nodes), 'node')}"))
-    for line in (*_waits(found), *_verdict(found)):
+    console.print(_text(explanation.subject))
+    for line in (*_waits(found), *_verdict(found)) if found is not None else ():
         console.print(_text(line))
     reason = f": {explanation.reason}" if explanation.reason else ""
     console.print(_text(f"Verdict: {explanation.verdict}{reason}"))
     console.print(_steps(explanation))
     if explanation.next:
         console.print(_text(f"Next: {explanation.next}"))
-    for table in (_refused(found), _best(found, top)):
+    for table in (_refused(found), _best(found, top)) if found is not None else ():
         if table is not None:
             console.print()
             console.print(table)

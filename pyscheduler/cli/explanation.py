@@ -47,8 +47,11 @@ class Step:
 
 @attrs.frozen(kw_only=True)
 class Explanation:
-    """The steps of one pod in the order of the scheduler; `verdict` is `waits` or `fits`."""
+    """The steps of one pod or workload in the order of the scheduler."""
 
+    #: The pod or workload in words.
+    subject: str
+    #: `waits` or `fits`.
     verdict: str
     #: The reason of the first step that holds the pod; "" if none does.
     reason: str
@@ -69,7 +72,9 @@ def explanation_of(found: Evaluation, source: str, served: Sequence[str], *, is_
     held = [step for step in steps if step.result == HOLDS]
     contradicts = any(step.reason == "Contradiction" for step in condition)
     reason = held[0].reason if held else ""
+    nodes = f"{len(found.all_nodes)} node{'' if len(found.all_nodes) == 1 else 's'}"
     return Explanation(
+        subject=f"pod {found.pod.key}, profile {found.profile.name}, {nodes}",
         verdict="waits" if held else "fits",
         reason=reason,
         steps=steps,

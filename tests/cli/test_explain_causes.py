@@ -255,23 +255,3 @@ def test_json_has_verdict_steps_and_next(cluster: Path, run: Run) -> None:
     assert "NodeResourcesFit" in {step["name"] for step in found["steps"]}
     assert "NodeResourcesFit" in found["next"]
     assert found["message"].startswith("0/2 nodes are available")
-
-
-@pytest.mark.parametrize("name", ["deployment/web", "web-5d4-x", "web-5d4"])
-def test_workload_over_its_quota_shows_the_servers_text(tmp_path: Path, run: Run, name: str) -> None:
-    """No pod exists; the event of the ReplicaSet says why, whichever name the user gives."""
-    text = 'pods "web-5d4-x" is forbidden: exceeded quota: small'
-    owner = {"kind": "ReplicaSet", "name": "web-5d4", "namespace": "default"}
-    event = {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": "e", "namespace": "default"},
-        "involvedObject": owner,
-        "reason": "FailedCreate",
-        "message": text,
-    }
-    file = tmp_path / "cluster.yaml"
-    file.write_text(yaml.safe_dump_all([node_manifest("n1"), event]))
-    code, _, err = run("explain", name, "--objects", file)
-    assert code == 1
-    assert f"FailedCreate: ReplicaSet default/web-5d4 could not create its pods: {text}" in err

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup import DialectTable
     from pyscheduler.scheduler.ports import ClusterClient
 
-__all__ = ["CoreEvent", "events_about", "list_within", "read_directory", "said_by_server"]
+__all__ = ["CORE_EVENTS", "CoreEvent", "events_about", "list_within", "read_directory", "said_by_server", "within"]
 
 
 class EventSource(Wire):
@@ -53,7 +53,8 @@ class CoreEvent(KubeObject):
         return self.first_timestamp or self.event_time or self.metadata.creation_timestamp
 
 
-_CORE_EVENTS: Final = kind_of(CoreEvent, "events")
+CORE_EVENTS: Final = kind_of(CoreEvent, "events")
+"""The kind of core/v1 events."""
 
 
 class _Within(ResourceKind):
@@ -61,15 +62,16 @@ class _Within(ResourceKind):
 
     within = ""
 
-    @classmethod
-    def of(cls, kind: ResourceKind, namespace: str) -> _Within:
-        made = cls(*kind)
-        made.within = namespace
-        return made
-
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Return the path in that namespace, unless another namespace is given."""
         return super().path(namespace or self.within, name, subresource)
+
+
+def within(kind: ResourceKind, namespace: str) -> ResourceKind:
+    """Return a kind of which only the objects of a namespace are listed; "" means all namespaces."""
+    made = _Within(*kind)
+    made.within = namespace
+    return made
 
 
 async def read_directory(
@@ -83,7 +85,7 @@ async def read_directory(
     pods may not be listed.
     """
     # A watch starts their informers later, in one namespace: the user may have no more permissions.
-    kinds = [_Within.of(kind, namespace) for kind in (PODS, *kinds_of(table))]
+    kinds = [within(kind, namespace) for kind in (PODS, *kinds_of(table))]
     directory = GroupDirectory(table)
     listed = await asyncio.gather(*(list_within(client, kind, namespace, warn) for kind in kinds))
     for items in listed:
@@ -102,7 +104,7 @@ async def list_within(
 
     `warn` is called then. Raises `APIError` if the kind is that of pods.
     """
-    client.informer(_Within.of(kind, namespace), optional=True)
+    client.informer(within(kind, namespace), optional=True)
     try:
         return await client.list(kind.type, namespace)
     except NotFoundError:
@@ -125,7 +127,7 @@ async def events_about(
     client: ClusterClient, table: DialectTable, namespace: str, warn: Callable[[str], None]
 ) -> Sequence[CoreEvent]:
     """List the events about PodGroups of a namespace, oldest first; `warn` is called if they may not be listed."""
-    client.informer(_CORE_EVENTS, optional=True)
+    client.informer(CORE_EVENTS, optional=True)
     found: list[CoreEvent] = []
     try:
         for name in dict.fromkeys(kind.kind for kind in kinds_of(table)):

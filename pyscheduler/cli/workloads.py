@@ -1,0 +1,234 @@
+"""Explain a workload, such as a Deployment: why its pods could not be created, or which of its pods wait.
+
+A controller that may not create a pod, for example because of a ResourceQuota, records an event of the reason
+`FailedCreate` about the workload that would own the pod. The controllers of ReplicaSets and Deployments set the
+condition `ReplicaFailure`, too. Users know the name of their workload, which may own that workload: a Deployment owns
+ReplicaSets, a JobSet owns Jobs. So owner references lead from the named workload to all that it owns. An event is
+stale if a pod was created after it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import attrs
+
+from pyscheduler.api import DecodeError, KubeObject, Wire, kind_of, parse_time
+from pyscheduler.cli.explanation import HOLDS, INFO, Explanation, Step
+from pyscheduler.cli.podgroup.reader import CORE_EVENTS, CoreEvent, within
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pyscheduler.api import Pod, ResourceKind
+    from pyscheduler.cluster.object_sources import Read
+
+__all__ = ["Workload", "find_workload", "kind_called"]
+
+_FAILED_CREATE: Final = "FailedCreate"
+_REPLICA_FAILURE: Final = "ReplicaFailure"
+_NEXT: Final = "the controller tries again, with growing delays; change the template of the pods, or what refuses them"
+#: How many names a step lists.
+_NAMED: Final = 5
+
+
+class _Condition(Wire):
+    """A condition of a workload."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class _Status(Wire):
+    """The part of a workload's status that all kinds have."""
+
+    conditions: tuple[_Condition, ...] = ()
+
+
+class _Controller(KubeObject):
+    """A workload of any kind."""
+
+    status: _Status = _Status()
+
+
+class _Deployment(_Controller):
+    api_version: ClassVar[str] = "apps/v1"
+    kind: ClassVar[str] = "Deployment"
+
+
+class _ReplicaSet(_Controller):
+    api_version: ClassVar[str] = "apps/v1"
+    kind: ClassVar[str] = "ReplicaSet"
+
+
+class _StatefulSet(_Controller):
+    api_version: ClassVar[str] = "apps/v1"
+    kind: ClassVar[str] = "StatefulSet"
+
+
+class _DaemonSet(_Controller):
+    api_version: ClassVar[str] = "apps/v1"
+    kind: ClassVar[str] = "DaemonSet"
+
+
+class _Job(_Controller):
+    api_version: ClassVar[str] = "batch/v1"
+    kind: ClassVar[str] = "Job"
+
+
+class _CronJob(_Controller):
+    api_version: ClassVar[str] = "batch/v1"
+    kind: ClassVar[str] = "CronJob"
+
+
+class _ReplicationController(_Controller):
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "ReplicationController"
+
+
+#: The kinds that are read, and what kubectl calls them besides the kind and its plural.
+_KINDS: Final[dict[ResourceKind, tuple[str, ...]]] = {
+    kind_of(_Deployment, "deployments"): ("deploy",),
+    kind_of(_ReplicaSet, "replicasets"): ("rs",),
+    kind_of(_StatefulSet, "statefulsets"): ("sts",),
+    kind_of(_DaemonSet, "daemonsets"): ("ds",),
+    kind_of(_Job, "jobs"): (),
+    kind_of(_CronJob, "cronjobs"): ("cj",),
+    kind_of(_ReplicationController, "replicationcontrollers"): ("rc",),
+}
+
+
+def kind_called(word: str) -> str:
+    """Return the kind of workload that kubectl calls so, such as `Deployment` for `deploy`; "" for another word."""
+    for kind, names in _KINDS.items():
+        if word.lower() in {kind.kind.lower(), kind.plural, *names}:
+            return kind.kind
+    return ""
+
+
+@attrs.frozen(kw_only=True)
+class Workload:
+    """A workload that was asked about."""
+
+    kind: str
+    #: `namespace/name`.
+    key: str
+    #: Why pods of it could not be created; None if nothing says so.
+    failure: Explanation | None
+    #: The pods that it owns, or a workload that it owns.
+    pods: Sequence[Pod]
+
+
+@attrs.frozen
+class _Name:
+    """The kind and the name of a workload; in one namespace, this names one object."""
+
+    kind: str
+    name: str
+
+
+async def find_workload(kind: str, name: str, namespace: str, read: Read, pods: Iterable[Pod]) -> Workload | None:
+    """Return the workload of a name, and of a kind unless that is ""; None if there is none.
+
+    `name` may also be that of a pod that was refused. `pods` are those of the cluster.
+    """
+    known: dict[_Name, KubeObject] = {}
+    for each in _KINDS:
+        known |= {
+            _Name(each.kind, one.name): one for one in await read(within(each, namespace)) if one.namespace == namespace
+        }
+    events = [
+        event
+        for event in await read(within(CORE_EVENTS, namespace))
+        if isinstance(event, CoreEvent) and event.reason == _FAILED_CREATE and event.namespace == namespace
+    ]
+    subject = _subject(kind, name, known, events)
+    if subject is None:
+        return None
+    owned = _owned(subject, known)
+    mine = [pod for pod in pods if pod.namespace == namespace and not owned.isdisjoint(_owners(pod))]
+    steps = _failures(owned, namespace, known, events, mine)
+    return Workload(
+        kind=subject.kind,
+        key=f"{namespace}/{subject.name}",
+        failure=_explanation(subject, namespace, steps, mine) if steps else None,
+        pods=sorted(mine, key=lambda pod: pod.name),
+    )
+
+
+def _subject(kind: str, name: str, known: dict[_Name, KubeObject], events: Iterable[CoreEvent]) -> _Name | None:
+    """Return which workload is meant: one of that name, else the one that an event with that name is about."""
+    for each in known:  # in the order of kinds: of a Deployment and a Job of one name, the Deployment
+        if each.name == name and kind in {"", each.kind}:
+            return each
+    for event in events:
+        about = event.involved_object
+        # The message quotes the name of the pod that was refused.
+        if (about.name == name and kind in {"", about.kind}) or (not kind and f'"{name}"' in event.message):
+            return _Name(about.kind, about.name)
+    return None
+
+
+def _owners(item: KubeObject) -> set[_Name]:
+    return {_Name(owner.kind, owner.name) for owner in item.metadata.owner_references}
+
+
+def _owned(subject: _Name, known: dict[_Name, KubeObject]) -> set[_Name]:
+    """Return the workload and all workloads that it owns."""
+    found, before = {subject}, 0
+    while len(found) > before:
+        before = len(found)
+        found |= {name for name, item in known.items() if not found.isdisjoint(_owners(item))}
+    return found
+
+
+def _failures(
+    owned: Iterable[_Name],
+    namespace: str,
+    known: dict[_Name, KubeObject],
+    events: Iterable[CoreEvent],
+    pods: Sequence[Pod],
+) -> list[Step]:
+    """Return a step for each failure: from the events, and from conditions that say something else."""
+    newest = max((_seconds(pod.metadata.creation_timestamp) for pod in pods), default=0.0)
+    texts: dict[str, str] = {}
+    for name in sorted(owned, key=lambda each: (each.kind, each.name)):
+        where = f"{name.kind} {namespace}/{name.name}"
+        for event in sorted(events, key=lambda each: _seconds(each.last_seen), reverse=True):
+            about, item = event.involved_object, known.get(name)
+            is_other = item is not None and about.uid not in {"", item.uid}
+            last = _seconds(event.last_seen)
+            if (about.kind, about.name) != (name.kind, name.name) or is_other or 0 < last < newest:
+                continue
+            count = f" ({event.count} times)" if event.count > 1 else ""
+            texts.setdefault(event.message, f"{where}: {event.message}{count}")
+            break
+        item = known.get(name)
+        for condition in item.status.conditions if isinstance(item, _Controller) else ():
+            if (condition.type, condition.status) == (_REPLICA_FAILURE, "True"):
+                texts.setdefault(condition.message, f"{where}: {condition.message}")
+    return [Step("creation", HOLDS, _FAILED_CREATE, text) for text in texts.values()]
+
+
+def _explanation(subject: _Name, namespace: str, steps: Sequence[Step], pods: Sequence[Pod]) -> Explanation:
+    names = ", ".join(pod.name for pod in pods[:_NAMED]) + (", ..." if len(pods) > _NAMED else "")
+    count = f"{len(pods)} pod{'' if len(pods) == 1 else 's'}"
+    text = f"{subject.kind} {namespace}/{subject.name} has {count}: {names}" if pods else "no pod exists"
+    return Explanation(
+        subject=f"{subject.kind} {namespace}/{subject.name}",
+        verdict="waits",
+        reason=_FAILED_CREATE,
+        steps=[*steps, Step("pods", INFO, "", text)],
+        next=_NEXT,
+        contradicts=False,
+    )
+
+
+def _seconds(text: str | None) -> float:
+    """Return a time as seconds since the epoch; 0.0 for one that is missing or cannot be read."""
+    try:
+        return parse_time(text) if text else 0.0
+    except DecodeError:
+        return 0.0

@@ -1,0 +1,152 @@
+"""`pyscheduler explain` of a workload: why its pods could not be created, or which of them waits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pyscheduler.cli.workloads import kind_called
+from pyscheduler.testing import node_manifest, pod_manifest
+from tests.cli.conftest import Run
+
+Object = dict[str, Any]
+
+QUOTA = 'pods "web-5d4-x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2'
+KINDS = {"Deployment": "apps/v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "Job": "batch/v1"}
+
+
+def workload(kind: str, name: str, *, owner: str = "", message: str = "", uid: str = "") -> Object:
+    """Return a workload; `owner` is `Kind/name`, `message` that of its condition ReplicaFailure."""
+    metadata: Object = {"name": name, "namespace": "default", "uid": uid or f"{kind}-{name}"}
+    if owner:
+        metadata["ownerReferences"] = references(owner)
+    made: Object = {"apiVersion": KINDS[kind], "kind": kind, "metadata": metadata}
+    if message:
+        condition = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message}
+        made["status"] = {"conditions": [condition]}
+    return made
+
+
+def references(owner: str) -> list[Object]:
+    """Return the reference to an owner `Kind/name`."""
+    kind, name = owner.split("/")
+    return [{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": f"{kind}-{name}", "controller": True}]
+
+
+def event(about: str, message: str, *, last: str = "2026-01-01T00:00:00Z", uid: str = "", count: int = 1) -> Object:
+    """Return an event about a workload `Kind/name` whose pod could not be created."""
+    kind, name = about.split("/")
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{name}.{last}", "namespace": "default"},
+        "involvedObject": {"kind": kind, "name": name, "namespace": "default", "uid": uid or f"{kind}-{name}"},
+        "reason": "FailedCreate",
+        "message": message,
+        "lastTimestamp": last,
+        "count": count,
+    }
+
+
+def member(name: str, owner: str, *, created: str = "2026-01-02T00:00:00Z", **spec: Any) -> Object:
+    """Return a pod of a workload."""
+    pod = pod_manifest(name, **spec)
+    pod["metadata"] |= {"ownerReferences": references(owner), "creationTimestamp": created}
+    return pod
+
+
+WEB = [workload("Deployment", "web"), workload("ReplicaSet", "web-5d4", owner="Deployment/web")]
+
+
+def written(folder: Path, *objects: Object) -> Path:
+    """Write a cluster with one node."""
+    file = folder / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all([node_manifest("n1"), *objects]))
+    return file
+
+
+@pytest.mark.parametrize(
+    "name", ["deployment/web", "deploy/web", "rs/web-5d4", "web", "web-5d4", "default/web", "web-5d4-x"]
+)
+def test_workload_over_its_quota_shows_the_servers_text(tmp_path: Path, run: Run, name: str) -> None:
+    """The event of the ReplicaSet says why, for the Deployment, the ReplicaSet, and the pod that was refused."""
+    file = written(tmp_path, *WEB, event("ReplicaSet/web-5d4", QUOTA, count=7))
+    code, out, err = run("explain", name, "--objects", file)
+    text = " ".join(out.split())
+    assert (code, err) == (0, "")
+    assert "waits: FailedCreate" in text
+    assert f"ReplicaSet default/web-5d4: {QUOTA} (7 times)" in text
+    assert "no pod exists" in text
+
+
+def test_condition_of_a_replica_set_is_enough(tmp_path: Path, run: Run) -> None:
+    """Events live for an hour only; the condition stays, and is not repeated for the Deployment."""
+    deployment = workload("Deployment", "web", message=QUOTA)
+    file = written(tmp_path, deployment, workload("ReplicaSet", "web-5d4", owner="Deployment/web", message=QUOTA))
+    code, out, _ = run("explain", "deployment/web", "--objects", file)
+    assert code == 0
+    assert " ".join(out.split()).count("exceeded quota: small") == 1
+
+
+def test_other_workloads_with_a_similar_name_do_not_count(tmp_path: Path, run: Run) -> None:
+    """A name that begins like another one is no relation; owner references are."""
+    file = written(tmp_path, *WEB, workload("ReplicaSet", "web-api"), event("ReplicaSet/web-api", QUOTA))
+    code, _, err = run("explain", "deployment/web", "--objects", file)
+    assert (code, "Deployment default/web: no pod waits; 0 have a node" in err) == (1, True)
+    for name in ("deployment/web-api", "we", "web-5d4-x-y", "job/web"):
+        code, _, err = run("explain", name, "--objects", file)
+        assert (code, "does not exist" in err) == (1, True), name
+
+
+def test_event_about_an_earlier_object_of_the_same_name_does_not_count(tmp_path: Path, run: Run) -> None:
+    """The uid tells the two apart."""
+    file = written(tmp_path, workload("Job", "train"), event("Job/train", QUOTA, uid="before"))
+    code, _, err = run("explain", "job/train", "--objects", file)
+    assert (code, "no pod waits" in err) == (1, True)
+
+
+def test_event_is_stale_once_a_pod_was_created(tmp_path: Path, run: Run) -> None:
+    """Then the first pod that waits is explained; a later refusal counts again."""
+    pods = [member("web-5d4-a", "ReplicaSet/web-5d4", node_name="n1"), member("web-5d4-b", "ReplicaSet/web-5d4")]
+    before = event("ReplicaSet/web-5d4", QUOTA)
+    code, out, err = run("explain", "deployment/web", "--objects", written(tmp_path, *WEB, before, *pods))
+    assert code == 0
+    assert "1 of 2 pods of Deployment default/web wait; this is default/web-5d4-b" in err
+    assert out.startswith("pod default/web-5d4-b")
+    after = event("ReplicaSet/web-5d4", QUOTA, last="2026-01-03T00:00:00Z")
+    code, out, _ = run("explain", "deployment/web", "--objects", written(tmp_path, *WEB, before, after, *pods))
+    assert code == 0
+    text = " ".join(out.split())
+    assert "waits: FailedCreate" in text
+    assert "Deployment default/web has 2 pods: web-5d4-a, web-5d4-b" in text
+
+
+def test_json_of_a_workload_has_verdict_and_steps(tmp_path: Path, run: Run) -> None:
+    """A workload has no evaluation, so the fields of one are absent."""
+    file = written(tmp_path, workload("StatefulSet", "db"), event("StatefulSet/db", QUOTA))
+    code, out, _ = run("explain", "db", "--objects", file, "-o", "json")
+    found = json.loads(out)
+    assert code == 0
+    assert set(found) == {"workload", "verdict", "reason", "contradicts", "steps", "next"}
+    assert (found["workload"], found["reason"]) == ("StatefulSet default/db", "FailedCreate")
+    assert [step["name"] for step in found["steps"]] == ["creation", "pods"]
+
+
+def test_workload_of_a_kind_that_is_not_read_is_found_by_its_event(tmp_path: Path, run: Run) -> None:
+    """The event names kind and object."""
+    file = written(tmp_path, event("PyTorchJob/train", QUOTA))
+    code, out, _ = run("explain", "train", "--objects", file)
+    assert (code, out.startswith("PyTorchJob default/train\n")) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [("Deployment", "Deployment"), ("deployments", "Deployment"), ("rs", "ReplicaSet"), ("team-a", "")],
+)
+def test_words_for_kinds_are_those_of_kubectl(word: str, kind: str) -> None:
+    """Kind, plural and short name; any other word is a namespace."""
+    assert kind_called(word) == kind
