@@ -98,8 +98,8 @@ class ExplainOptions:
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["table", "json", "jsonl"]),
-    help="Output format. [default: table; jsonl with --cases]",
+    type=click.Choice(["table", "wide", "json", "jsonl"]),
+    help="Output format; wide lists the rejected nodes, too. [default: table; jsonl with --cases]",
 )
 @click.option("--dialect", metavar="NAME", help="With job: only jobs of this dialect, as in `pyscheduler queue`.")
 @click.option("--traceback", is_flag=True, help="Show the traceback of each exception that a plugin raises.")
@@ -177,13 +177,13 @@ def _show(found: Sequence[_Explained], notes: Sequence[str], output: str, top: i
         first, *traceback = note.split("\n")
         for line in (f"note: {first}", *(f"  {line}" for line in traceback)):
             echo(line, err=True)
-    if output == "table":
+    if output in {"table", "wide"}:
         from pyscheduler.cli.explain_view import show
 
         for number, (each, explanation) in enumerate(found):
             if number:
                 click.echo()
-            show(each, explanation, top=top)
+            show(each, explanation, top=top, wide=output == "wide")
         return
     import msgspec
 

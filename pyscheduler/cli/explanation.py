@@ -13,6 +13,7 @@ import attrs
 
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.framework.work_sources import WorkSourcePlugin
+from pyscheduler.scheduler.nearest_miss import said
 from pyscheduler.scheduler.pod_status import WAITING_ON_PERMIT
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ _GATED: Final = "SchedulingGated"
 _UNSCHEDULABLE: Final = "Unschedulable"
 _ERROR: Final = "SchedulerError"
 _NUMBERS: Final = re.compile(r"\d+")
-_PREEMPTION: Final = " preemption: "
+#: Between the reasons of the filters and the message of PostFilter.
+_END_OF_REASONS: Final = ". "
 
 
 @attrs.frozen
@@ -97,21 +99,47 @@ def _scheduler(found: Evaluation, source: str, served: Sequence[str], *, is_stor
 def _attempt(found: Evaluation) -> list[Step]:
     """Return the steps of an attempt, up to the first that fails."""
     if found.pre_enqueue is not None:
-        return [Step("gates", HOLDS, _GATED, f"{found.pre_enqueue.plugin}: {found.pre_enqueue.message}")]
+        return [Step("gates", HOLDS, _GATED, f"{found.pre_enqueue.plugin}: {said(found.pre_enqueue)}")]
     if found.error is not None:
         return [Step("plugins", HOLDS, _ERROR, found.error.message)]
-    if found.reserve is not None:
-        text = f"{found.reserve.plugin} on {found.best_node}: {found.reserve.message}"
-        return [Step("reserve", HOLDS, _UNSCHEDULABLE, text)]
     if found.feasible is None or found.scores is None:
-        steps = [Step("nodes", HOLDS, _UNSCHEDULABLE, found.message)]
-        for miss in found.misses:
-            text = f"{miss.nodes} of {len(found.all_nodes)} nodes: {miss.reasons}"
-            steps.append(Step(miss.plugin, INFO, "", f"{text}: {miss.text}" if miss.text else text))
-        return [*steps, *_preemption(found)]
-    steps = [Step("nodes", OK, "", f"{len(found.feasible)} of {len(found.all_nodes)} nodes fit")]
+        return [Step("nodes", HOLDS, _UNSCHEDULABLE, found.message), *_rejections(found), *_preemption(found)]
+    text = f"{len(found.feasible)} of {len(found.all_nodes)} nodes fit"
+    if found.reserve is not None:
+        refusal = f"{found.reserve.plugin} rejects the pod on {found.best_node}: {said(found.reserve)}"
+        steps = [Step("nodes", OK, "", text), Step("reserve", HOLDS, _UNSCHEDULABLE, refusal)]
+    else:
+        steps = [Step("nodes", OK, "", f"{text}; the pod would be placed on {_place(found)}"), *_permit(found)]
+    return [*steps, *_rejections(found)]
+
+
+def _place(found: Evaluation) -> str:
+    """Return the best node, and with how many others it shares its score."""
+    assert found.scores is not None
+    equal = int((found.scores.totals == found.scores.totals.max()).sum())
+    others = f"one of {equal} nodes with the same score, chosen at random, such as " if equal > 1 else ""
+    return f"{others}{found.best_node}"
+
+
+def _permit(found: Evaluation) -> list[Step]:
+    """Return the step of a pod that waits at Permit, or the one that names the plugins that were not asked."""
     if found.wait:
-        steps.append(Step("permit", HOLDS, WAITING_ON_PERMIT, found.wait))
+        node = found.pod.status.nominated_node_name
+        return [Step("permit", HOLDS, WAITING_ON_PERMIT, f"{f'for {node}: ' if node else ''}{found.wait}")]
+    plugins = found.profile.points[ExtensionPoint.PERMIT]
+    return [Step("permit", INFO, "", f"not asked: {', '.join(plugins)}")] if plugins else []
+
+
+def _rejections(found: Evaluation) -> list[Step]:
+    """Return a step for each plugin that rejected nodes, and one for the nodes that PreFilter left out."""
+    steps = []
+    total = len(found.all_nodes)
+    for miss in found.misses:
+        names = f" ({', '.join(miss.examples)}{', ...' if miss.nodes > len(miss.examples) else ''})"
+        parts = [f"{miss.nodes} of {total} nodes{names if miss.examples else ''}", miss.reasons, miss.text]
+        steps.append(Step(miss.plugin, INFO, "", ": ".join(filter(None, parts))))
+    if found.node_names is not None and len(found.node_names) < total:
+        steps.append(Step("prefilter", INFO, "", f"leaves out {total - len(found.node_names)} of {total} nodes"))
     return steps
 
 
@@ -151,10 +179,9 @@ def _condition(found: Evaluation, steps: Sequence[Step]) -> list[Step]:
     text = f"PodScheduled is False: {reason}: {message}"
     held = next((step for step in steps if step.result == HOLDS), None)
     if held is None or _differs(found, held, reason, message):
-        own = held.text if held is not None else f"the pod would be placed on {found.best_node}"
-        text = f"{text}; but this evaluation says: {own}; give the scheduler's configuration with --config"
+        text = f"{text}; but the steps above say something else; give the scheduler's configuration with --config"
         return [Step("condition", HOLDS, "Contradiction", text)]
-    return [Step("condition", OK, "", text)]
+    return [Step("condition", OK, "", f"PodScheduled says the same: {reason}" if message == held.text else text)]
 
 
 def _differs(found: Evaluation, held: Step, reason: str, message: str) -> bool:
@@ -168,8 +195,8 @@ def _differs(found: Evaluation, held: Step, reason: str, message: str) -> bool:
 
 
 def _words(message: str) -> list[str]:
-    """Return the reasons of a message without counts and preemption, which change with the cluster."""
-    reasons = _NUMBERS.sub("", message.partition(_PREEMPTION)[0]).partition(":")[2]
+    """Return the reasons of a message without counts and what PostFilter said, which change with the cluster."""
+    reasons = _NUMBERS.sub("", message.partition(_END_OF_REASONS)[0]).partition(":")[2]
     return sorted(part.strip(" .") for part in reasons.split(","))
 
 

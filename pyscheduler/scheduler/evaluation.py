@@ -172,7 +172,7 @@ async def evaluate(
             await _place(found, scheduler.scheduling.pipeline, post_filter=post_filter)
             if reserve and found.error is None and found.best_node:
                 _reserve(found, scheduler.snapshot)
-            if miss_notes is not None and not found.best_node:
+            if miss_notes is not None:
                 found.misses = nearest_misses(found, miss_notes)
         elif status.is_rejected:
             found.pre_enqueue = status

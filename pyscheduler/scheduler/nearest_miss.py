@@ -7,30 +7,38 @@ more. A plugin that fails here costs its own text and adds a note.
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 import attrs
 import numpy as np
 
+from kube_objects.durations import format_duration
 from pyscheduler.framework.interfaces import FilterPlugin
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.status import Status
     from pyscheduler.scheduler.evaluation import Evaluation
 
-__all__ = ["Miss", "nearest_misses"]
+__all__ = ["Miss", "nearest_misses", "said"]
 
-#: On so many of the rejected nodes `why` is asked.
+#: About so many of the rejected nodes `why` is called, and so many are named.
 _ASKED: Final = 3
 
 
 @attrs.frozen(kw_only=True)
 class Miss:
-    """The rejections of one plugin: on how many nodes, kube-scheduler's words, and the plugin's own text or ""."""
+    """The rejections of one plugin: on how many nodes, kube-scheduler's words, and the plugin's own text or "".
+
+    `examples` are names of rejected nodes; none if the plugin rejected the pod at PreFilter.
+    """
 
     plugin: str
     nodes: int
+    examples: Sequence[str]
     reasons: str
     text: str
 
@@ -43,14 +51,15 @@ def nearest_misses(found: Evaluation, notes: list[str]) -> list[Miss]:
     misses = []
     for plugin, (nodes, reasons) in _rejected(found).items():
         text = _text(found, plugin, nodes, notes)
-        misses.append(Miss(plugin=plugin, nodes=len(nodes), reasons=", ".join(reasons), text=text))
+        names = () if found.pre_filter is not None else [nodes.name(row) for row in range(min(_ASKED, len(nodes)))]
+        misses.append(Miss(plugin=plugin, nodes=len(nodes), examples=names, reasons=", ".join(reasons), text=text))
     return sorted(misses, key=lambda miss: (-miss.nodes, miss.plugin))
 
 
 def _rejected(found: Evaluation) -> dict[str, tuple[Nodes, list[str]]]:
     """Return by plugin the nodes that it rejected, and its reasons."""
     if found.pre_filter is not None:
-        return {found.pre_filter.plugin: (found.all_nodes, [*found.pre_filter.reasons])}
+        return {found.pre_filter.plugin: (found.all_nodes, [said(found.pre_filter)])}
     if found.filtered is None or found.statuses is None:
         return {}
     by_plugin: dict[str, list[tuple[int, Status]]] = {}
@@ -61,9 +70,16 @@ def _rejected(found: Evaluation) -> dict[str, tuple[Nodes, list[str]]]:
     rejected = {}
     for plugin, entries in by_plugin.items():
         rows = np.flatnonzero(np.isin(found.statuses.reason_ids, [reason_id for reason_id, _ in entries]))
-        reasons = dict.fromkeys(reason for _, status in entries for reason in status.reasons)
+        reasons = dict.fromkeys(said(status) for _, status in entries)
         rejected[plugin] = (found.filtered.take(rows), [*reasons])
     return rejected
+
+
+def said(status: Status) -> str:
+    """Return the message of a rejection, and after how many seconds the plugin wants the pod to be retried."""
+    after = status.retry_after_seconds
+    retry = f" (retry after {format_duration(max(after, 0.0))})" if after is not None and isfinite(after) else ""
+    return status.message + retry
 
 
 def _text(found: Evaluation, name: str, nodes: Nodes, notes: list[str]) -> str:

@@ -230,10 +230,27 @@ def test_plugin_of_a_stranger_says_why(tmp_path: Path, run: Run, monkeypatch: py
     code, out, err = run("explain", "p", "--objects", file, "--config", config)
     assert code == 0
     text = " ".join(out.split())
-    assert "1 of 1 nodes: rack is full" in text
+    assert "1 of 1 nodes (node-a): rack is full" in text
     assert ("the rack of node-a has 40 of 40 pods" in text) is not fails
     note = "note: plugin Racks failed to say why it rejected nodes: LookupError: no such rack"
     assert (note in err) is fails
+
+
+def test_condition_that_says_the_same_is_not_repeated(tmp_path: Path, run: Run) -> None:
+    """Of two equal messages, one is printed; a message with other counts is printed, too."""
+    message = (
+        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+        "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    )
+    for shown in (message, "0/7 nodes are available: 7 Insufficient cpu. preemption: not eligible."):
+        pod = conditioned(pod_manifest("p", requests={"cpu": "100"}), "Unschedulable", shown)
+        file = tmp_path / "cluster.yaml"
+        file.write_text(yaml.safe_dump_all([zone("a", cpu="4"), pod]))
+        code, out, _ = run("explain", "p", "--objects", file)
+        text = " ".join(out.split())
+        assert code == 0
+        assert text.count(message) == 1
+        assert ("PodScheduled says the same: Unschedulable" in text) is (shown == message)
 
 
 @pytest.mark.parametrize("pod", ["gang-0", "broken"])
