@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from importlib import import_module, resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -122,9 +121,8 @@ def command(  # noqa: PLR0913, PLR0917 - a parameter for each option
         _print_definitions([plugin for profile in scheduler.profiles.values() for plugin in profile.plugins.values()])
         return
     if for_helm:
-        assert config_file is not None, "it was required above"
-        own = Path(config_file).read_text(encoding="utf-8-sig")
-        click.echo(as_helm_values(grants, config=own, feature_gates=feature_gates, made_by=_typed()), nl=False)
+        values = as_helm_values(grants, config=read.text, feature_gates=feature_gates, made_by=_typed())
+        click.echo(values, nl=False)
         return
     if rbac:
         called = name or "pyscheduler"

@@ -79,9 +79,8 @@ def as_helm_values(grants: Mapping[str, Sequence[Grant]], *, config: str, featur
 
     `grants` are without those for the lease, whose name the chart chooses; `feature_gates` are as on the command line.
     """
-    style = (
-        "|2" if config[:1].isspace() else "|"
-    )  # without a number, the first line decides how far the text is indented
+    # Without the number, the first line decides how far the text is indented.
+    style = "|2" if config[:1].isspace() else "|"
     text = f"{_head(made_by)}config: {style}\n{indent(config.rstrip(), '  ')}\n"
     text += _yaml({"featureGates": feature_gates})
     text += f"rbac:\n  clusterRules:\n{indent(_rules(grants.get('', ())), '    ')}"

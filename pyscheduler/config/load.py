@@ -44,6 +44,8 @@ class Draft:
 
     configuration: Configuration
     problems: tuple[str, ...] = ()
+    #: Of the file, or of the key of a ConfigMap.
+    text: str = ""
 
     def checked(self) -> Configuration:
         """Return the configuration; raise `ConfigError` with a line for every mistake."""
@@ -101,11 +103,13 @@ def _draft(text: str, source: str | None, gates: Mapping[str, bool] | None) -> D
     form = form_of(root) if isinstance(root, Mapping) else None
     if form is None or not isinstance(root, Mapping):
         content = _content(root, source)
-        return _completed(content, _THEIR_NAME, source=source, gates=gates, problems=problems)
+        found = _completed(content, _THEIR_NAME, source=source, gates=gates, problems=problems)
+        return attrs.evolve(found, text=text)
     with found_in(source):
         content = form.content(root, gates)
-    read_so_far = _completed(content, _THEIR_NAME, source=source, gates=gates, problems=problems)
-    return attrs.evolve(read_so_far, configuration=attrs.evolve(read_so_far.configuration, placed=form.placed(root)))
+    found = _completed(content, _THEIR_NAME, source=source, gates=gates, problems=problems)
+    configuration = attrs.evolve(found.configuration, placed=form.placed(root))
+    return attrs.evolve(found, configuration=configuration, text=text)
 
 
 def _held(config_map: Mapping[str, object]) -> tuple[str, str] | None:

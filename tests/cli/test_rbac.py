@@ -240,6 +240,10 @@ def test_values_of_the_chart_hold_the_file_and_its_rules(run: Run, tmp_path: Pat
     others = [rule for rule in here["rules"] if rule["resources"] != ["leases"]]
     assert values["rbac"]["namespaceRules"] == {"kube-system": others}
     assert len(here["rules"]) == len(others) + 2
+    held = tmp_path / "map.yaml"
+    held.write_text(yaml.safe_dump({"kind": "ConfigMap", "data": {"config.yaml": values["config"]}}), encoding="utf-8")
+    of_map = said(run, "--config", str(held), "--feature-gates", gates, "-o", "helm-values")
+    assert yaml.safe_load(of_map) == values
     options = ("--config", str(file), "--rbac", "--no-delegated-auth", "-o", "helm-values")
     assert yaml.safe_load(run("config", *options)[1])["rbac"]["namespaceRules"] == {}
     text = "error: -o helm-values needs --rbac and --config FILE, and no --name or --service-account\n"
