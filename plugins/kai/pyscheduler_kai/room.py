@@ -1,4 +1,7 @@
-"""Check whether the nodes have enough GPUs for a job and its victims together; if not, some pod finds no node."""
+"""Check whether a consolidation can have enough GPUs: for the pending pods, and for the pods that are moved for them.
+
+If there are too few GPUs for all of them, the search for a placement is not even begun.
+"""
 
 from __future__ import annotations
 

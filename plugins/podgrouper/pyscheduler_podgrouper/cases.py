@@ -1,7 +1,8 @@
-"""Reads files of podgrouper cases, workloads with their pods, and answers with the group of each pod.
+"""Reads files of podgrouper cases, and returns the group of each pod. A case is a workload with its pods.
 
-A case has `workload`, the `chain` of owners below it, further objects in `cluster`, the `pods`, settings in `config`,
-and in `faults.forbidden` the objects that may not be read (`Kind/name`). The expected result in a case is never read.
+The parts of a case are: `workload` (the top owner), `chain` (the owners between it and the pods), `pods`, `cluster`
+(further objects), `config` (settings), and `faults.forbidden` (the objects that may not be read, as `Kind/name`). The
+expected result in a case is never read.
 """
 
 from __future__ import annotations

@@ -2,12 +2,13 @@
 
 There are three sets of connections. Writes use a pool of keep-alive connections (`write_connections`). Reads, and
 writes through a proxy, use a bounded pool of aiohttp. Each watch has a connection of its own, because a watch takes
-minutes. The body of a watch is read in chunks of any size, because the line of an event may be longer than any line
-limit.
+minutes. The body of a watch is read in chunks as they arrive, and not line by line: each event is one line, and aiohttp
+reads lines only up to a fixed length.
 
-The client asks a remote server for compressed answers, unless the kubeconfig says `disable-compression`: an API server
-compresses from 128 KiB on, and a page of pods shrinks to a tenth. The client does not ask a server on the same machine:
-decompression would cost as much CPU as decoding, and the server would spend several times as much on compression.
+The client asks a remote server for compressed answers, unless the kubeconfig says `disable-compression`. An API server
+compresses answers from 128 KiB on, and a page of pods shrinks to a tenth. If the server is on the same machine, the
+client does not ask for compression: to decompress an answer would cost the client as much CPU as to parse it, and to
+compress the answer would cost the server several times as much.
 """
 
 from __future__ import annotations
