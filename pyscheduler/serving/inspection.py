@@ -1,4 +1,4 @@
-"""Pages of the HTTPS port about what the scheduler knows: the stories of a pod, and the state of queue and nodes.
+"""Pages of the HTTPS port about what the scheduler knows: stories of pods, and the state of queue and nodes.
 
 `GET /debug/story/NAMESPACE/POD` needs the permission to get the pods of that namespace, as `kubectl get pod` does, so
 that a tenant can read why a pod waits. Keys of pods in other namespaces are left out if the reader may not get these.
@@ -16,6 +16,7 @@ from aiohttp import web
 from pyscheduler.framework.errors import APIError, TransportError
 from pyscheduler.serving.api_status import api_status, quoted
 from pyscheduler.serving.state_page import MOST_ITEMS, state_page
+from pyscheduler.serving.update_stream import UpdateStream
 from pyscheduler.stories.view import PodStories, story_view
 
 if TYPE_CHECKING:
@@ -45,13 +46,17 @@ def pod_of_story(request: web.BaseRequest) -> tuple[str, str] | None:
     return (namespace, name) if namespace and name else None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True)
 class InspectionPages:
-    """Answers authorized requests."""
+    """Answers authorized requests, until `close`."""
 
     scheduler: Scheduler
     book: StoryBook
     is_leader: Callable[[], bool]
+    _stream: UpdateStream = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._stream = UpdateStream(self.book, self.is_leader)
 
     async def answer(self, request: web.BaseRequest, may_get_pods: MayGetPods) -> web.StreamResponse | None:
         """Return the answer to a request, or None for other paths."""
@@ -60,7 +65,13 @@ class InspectionPages:
             return await self._story(request, *pod, may_get_pods)
         if request.path == "/debug/state" and request.method in _READING:
             return self._state(request)
+        if request.path == "/debug/stream" and request.method == "GET":
+            return await self._stream.answer(request)
         return None
+
+    def close(self) -> None:
+        """End answers that have no end of their own."""
+        self._stream.close()
 
     def _state(self, request: web.BaseRequest) -> web.Response:
         text = request.query.get("limit", "0")

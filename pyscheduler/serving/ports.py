@@ -162,6 +162,8 @@ class Ports:
 
     async def close(self) -> None:
         """Close the open ports."""
+        if self.inspection is not None:
+            self.inspection.close()
         if self._secure is not None:
             await self._secure.stop()
         if self._health is not None:

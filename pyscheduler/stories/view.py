@@ -15,7 +15,17 @@ from kube_objects.times import format_micro_time
 if TYPE_CHECKING:
     from pyscheduler.stories.record import Run, Story
 
-__all__ = ["PodStories", "RunView", "StorySummary", "StoryView", "run_view", "story_summary", "story_view"]
+__all__ = [
+    "PodStories",
+    "RunView",
+    "StorySummary",
+    "StoryUpdate",
+    "StoryView",
+    "run_view",
+    "story_summary",
+    "story_update",
+    "story_view",
+]
 
 
 class RunView(msgspec.Struct, rename="camel", kw_only=True):
@@ -64,6 +74,19 @@ class PodStories(msgspec.Struct, rename="camel", kw_only=True):
     stories: list[StoryView]
 
 
+class StoryUpdate(msgspec.Struct, rename="camel", kw_only=True):
+    """A change of a story: one event of the stream. `run` has just begun; its fields are those of `RunView`."""
+
+    pod: str
+    uid: str
+    profile: str
+    pending: bool
+    queue: str
+    created: str
+    first_seen: str
+    run: RunView
+
+
 class StorySummary(msgspec.Struct, rename="camel", kw_only=True):
     """The story of a pending pod in one row, without messages."""
 
@@ -109,6 +132,20 @@ def story_view(story: Story) -> StoryView:
         first_seen=_time(story.first_seen),
         runs=[run_view(run) for run in story.runs],
         omitted=story.omitted,
+    )
+
+
+def story_update(story: Story, run: Run) -> StoryUpdate:
+    """Return a change as JSON has it."""
+    return StoryUpdate(
+        pod=story.pod,
+        uid=story.uid,
+        profile=story.profile,
+        pending=story.is_pending,
+        queue=story.queue,
+        created=_time(story.created),
+        first_seen=_time(story.first_seen),
+        run=run_view(run),
     )
 
 
