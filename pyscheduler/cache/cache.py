@@ -317,6 +317,10 @@ class Cache:
         """Return the number of assumed pods."""
         return len(self._assumed)
 
+    def assumed_pods(self) -> dict[str, Pod]:
+        """Return the assumed pods with their nodes, by uid."""
+        return {uid: self._pods[uid].pod for uid in self._assumed}
+
     def node_names(self) -> set[str]:
         """Return the names of the nodes, those left out that are gone but for their pods."""
         return set(self._serials)

@@ -1,4 +1,4 @@
-"""Pages of the HTTPS port about what the scheduler knows: stories of pods, and the state of queue and nodes.
+"""Pages of the HTTPS port about what the scheduler knows: stories of pods, queue, nodes, configuration.
 
 `GET /debug/story/NAMESPACE/POD` needs the permission to get the pods of that namespace, as `kubectl get pod` does, so
 that a tenant can read why a pod waits. Keys of pods in other namespaces are left out if the reader may not get these.
@@ -15,6 +15,7 @@ from aiohttp import web
 
 from pyscheduler.framework.errors import APIError, TransportError
 from pyscheduler.serving.api_status import api_status, quoted
+from pyscheduler.serving.snapshot_archive import SnapshotArchive
 from pyscheduler.serving.state_page import MOST_ITEMS, state_page
 from pyscheduler.serving.update_stream import UpdateStream
 from pyscheduler.stories.view import PodStories, story_view
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import TypeAlias
 
+    from pyscheduler.config.types import Configuration
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler.stories.book import StoryBook
     from pyscheduler.stories.view import StoryView
@@ -53,9 +55,15 @@ class InspectionPages:
     scheduler: Scheduler
     book: StoryBook
     is_leader: Callable[[], bool]
+    #: Returns the effective configuration.
+    configuration: Callable[[], Configuration]
+    _archive: SnapshotArchive = attrs.field(init=False)
     _stream: UpdateStream = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._archive = SnapshotArchive(
+            scheduler=self.scheduler, configuration=self.configuration, is_leader=self.is_leader
+        )
         self._stream = UpdateStream(self.book, self.is_leader)
 
     async def answer(self, request: web.BaseRequest, may_get_pods: MayGetPods) -> web.StreamResponse | None:
@@ -67,6 +75,8 @@ class InspectionPages:
             return self._state(request)
         if request.path == "/debug/stream" and request.method == "GET":
             return await self._stream.answer(request)
+        if request.path == "/debug/snapshot" and request.method == "GET":
+            return await self._archive.answer(request)
         return None
 
     def close(self) -> None:

@@ -215,6 +215,9 @@ def _ports(
     def is_leader() -> bool:
         return elector is None or elector.is_leader
 
+    def configuration() -> Configuration:
+        return completed(reloader.config)
+
     async def pod_resources() -> tuple[bytes, str]:
         pods = list(scheduler.pods) if is_leader() else []
         return await asyncio.to_thread(render_pod_resources, pods)
@@ -222,7 +225,7 @@ def _ports(
     pages = Pages(
         probes=probes(scheduler, elector, stop, heartbeat),
         metrics=metrics.render,
-        configz=lambda: to_json(completed(reloader.config)),
+        configz=lambda: to_json(configuration()),
         routes=scheduler.routes,
         resources=pod_resources,
     )
@@ -230,7 +233,7 @@ def _ports(
     assert isinstance(book, StoryBook), "build_scheduler has set it"
     return Ports(
         pages=pages,
-        inspection=InspectionPages(scheduler=scheduler, book=book, is_leader=is_leader),
+        inspection=InspectionPages(scheduler=scheduler, book=book, is_leader=is_leader, configuration=configuration),
         scheduler=scheduler,
         bind_address=options.bind_address,
         health_port=options.health_port,

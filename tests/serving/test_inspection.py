@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
+import zipfile
 from typing import Any
 
 import pytest
@@ -49,7 +51,11 @@ async def opened(world: SecuredCluster, book: StoryBook, *, is_leader: bool = Tr
     world.closing.append(scheduler.stop)
     pods = {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]}
     world.cluster.add(role("pod-reader", "nobody", pods)[0], viewer("jane", "web"))
-    return await world.open(inspection=InspectionPages(scheduler=scheduler, book=book, is_leader=lambda: is_leader))
+    return await world.open(
+        inspection=InspectionPages(
+            scheduler=scheduler, book=book, is_leader=lambda: is_leader, configuration=lambda: load(None)
+        )
+    )
 
 
 def led_book() -> StoryBook:
@@ -201,3 +207,22 @@ async def test_state_refuses_wrong_parameters(world: SecuredCluster) -> None:
         assert (status, json.loads(text)["message"]) == (400, message)
     assert (await port.get("/debug/state?limit=100000000000000000000", "root"))[0] == 200
     assert (await port.get("/debug/state", "root", method="PUT"))[0] == 405
+
+
+# --- /debug/snapshot and /debug/stream -----------------------------------------------------------
+
+
+@pytest.mark.slow
+async def test_snapshot_and_stream_need_their_paths(world: SecuredCluster) -> None:
+    """A reader of pods gets 403; a ClusterRole with the paths lets a reader in."""
+    world.cluster.add(node_manifest("n1"), pod_manifest("p"))
+    port = await opened(world, led_book())
+    for path in ("/debug/snapshot", "/debug/stream"):
+        assert (await port.get(path, "jane"))[0] == 403
+        assert (await port.get(path, "root", method="POST"))[0] == 405
+    paths = {"verbs": ["get"], "nonResourceURLs": ["/debug/snapshot"]}
+    world.cluster.add(*role("snapshots", "prometheus", paths))
+    status, data = await port.download("/debug/snapshot", "prometheus")
+    assert (status, port.headers["Content-Type"]) == (200, "application/zip")
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert {"objects/v1/Node.json", "objects/v1/Pod.json"} <= {*archive.namelist()}

@@ -139,6 +139,20 @@ class Port:
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, str]:
         """Return status and text."""
+        status, data = await self.download(path, token, method=method, pair=pair, body=body, headers=headers)
+        return status, data.decode()
+
+    async def download(
+        self,
+        path: str,
+        token: str = "",
+        *,
+        method: str = "GET",
+        pair: tuple[str, str] | None = None,
+        body: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, bytes]:
+        """Return status and body."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -152,7 +166,7 @@ class Port:
             ) as answer,
         ):
             self.headers = answer.headers
-            return answer.status, await answer.text()
+            return answer.status, await answer.read()
 
     headers: Any = None
 
