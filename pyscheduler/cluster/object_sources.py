@@ -7,10 +7,7 @@ A file has manifests, or is a snapshot of a scheduler (`/debug/snapshot`).
 
 from __future__ import annotations
 
-import io
 import random
-import zipfile
-import zlib
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -21,10 +18,11 @@ from kube_testserver.errors import StatusError
 from kube_testserver.manifests import load_manifests
 from kube_testserver.rules.defaults import apply_defaults
 from pyscheduler.api import DecodeError, EndedPod, Pod, decode, encode
+from pyscheduler.config.snapshot_file import OBJECTS, is_snapshot, members
 from pyscheduler.framework.errors import ConfigError, ForbiddenError, NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from kube_objects.clock import Clock
     from pyscheduler.api import KubeObject, PriorityClass, ResourceKind
@@ -37,9 +35,6 @@ __all__ = ["admit", "live_objects", "manifest_objects", "read_manifests"]
 Object = dict[str, Any]
 
 _NAMESPACE: Final = "default"
-#: How a zip file begins, and where a snapshot of a scheduler has its objects.
-_ZIP: Final = b"PK\x03\x04"
-_OBJECTS: Final = "objects/"
 #: What the classes are called that every API server has.
 _BUILT_IN_CLASSES: Final = "system-"
 
@@ -49,7 +44,7 @@ def read_manifests(text: bytes, *, source: str) -> list[Object]:
 
     A zip file is a snapshot of a scheduler; its objects are returned.
     """
-    texts = _members(text, source=source) if text.startswith(_ZIP) else (text,)
+    texts = members(text, OBJECTS, source=source) if is_snapshot(text) else [text]
     try:
         objects = [one for each in texts for one in load_manifests(each)]
     except StatusError as error:
@@ -60,19 +55,6 @@ def read_manifests(text: bytes, *, source: str) -> list[Object]:
     if not objects:
         raise ConfigError("no object in it", source=source)
     return objects
-
-
-def _members(text: bytes, *, source: str) -> Iterator[bytes]:
-    """Yield the lists of objects in a snapshot; raise `ConfigError` for another zip file."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(text)) as archive:
-            names = [name for name in archive.namelist() if name.startswith(_OBJECTS)]
-            if not names:
-                raise ConfigError(f"no {_OBJECTS} in this zip file; give one of /debug/snapshot", source=source)
-            for name in names:
-                yield archive.read(name)
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise ConfigError(f"the zip file is incomplete or damaged: {error}; fetch it again", source=source) from error
 
 
 def manifest_objects(

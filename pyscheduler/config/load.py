@@ -23,6 +23,7 @@ from pyscheduler.config.defaults import complete
 from pyscheduler.config.feature_gates import default_gates
 from pyscheduler.config.forms import form_of, has_forms
 from pyscheduler.config.problems import Problem, found_in, shown
+from pyscheduler.config.snapshot_file import CONFIGURATION, is_snapshot, members
 from pyscheduler.config.types import API_VERSION, GROUP, KIND, Configuration
 from pyscheduler.config.validation import problems_of
 from pyscheduler.config.yaml_text import read
@@ -76,6 +77,8 @@ def draft(path: str | os.PathLike[str] | None, *, gates: Mapping[str, bool] | No
             content = file.read()
     except OSError as error:
         raise ConfigError((error.strerror or str(error)).lower(), source=source) from error
+    if is_snapshot(content):
+        (content,) = members(content, CONFIGURATION, source=source)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -27,6 +27,7 @@ from msgspec.structs import replace
 from kube_objects.times import format_micro_time
 from pyscheduler.api import encode
 from pyscheduler.config.dump import to_data
+from pyscheduler.config.snapshot_file import CONFIGURATION, OBJECTS
 from pyscheduler.serving.api_status import api_status
 from pyscheduler.serving.version import version_text
 
@@ -102,7 +103,7 @@ class SnapshotArchive:
         for informer in (scheduler.nodes, scheduler.pods, *scheduler.others):
             items = [*informer]
             if items and items[0].kind != _SECRET:
-                by_kind.setdefault(f"objects/{items[0].api_version}/{items[0].kind}.json", []).append(items)
+                by_kind.setdefault(f"{OBJECTS}{items[0].api_version}/{items[0].kind}.json", []).append(items)
         about = {
             "time": format_micro_time(scheduler.clock.wall()),
             "isLeader": self.is_leader(),
@@ -110,7 +111,7 @@ class SnapshotArchive:
         }
         yield "snapshot.json", iter([msgspec.json.encode(about)])
         configuration = to_data(_without_keys(self.configuration()))
-        yield "configuration.json", iter([msgspec.json.format(msgspec.json.encode(configuration))])
+        yield CONFIGURATION, iter([msgspec.json.format(msgspec.json.encode(configuration))])
         yield "queue.json", _list(msgspec.json.encode(entry) for entry in scheduler.queue.dump())
         for name, lists in by_kind.items():
             objects = (assumed.get(item.uid, item) for items in lists for item in items)

@@ -14,11 +14,20 @@ import pytest
 from kube_objects.clock import LoopClock
 from pyscheduler.api import Node, Pod, decode
 from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
-from pyscheduler.config.load import load
+from pyscheduler.config.load import load, loads
 from pyscheduler.scheduler.assembly import build
 from pyscheduler.serving.snapshot_archive import SnapshotArchive
 from pyscheduler.testing import node_manifest, pod_manifest
 from tests.cli.conftest import Run
+
+#: A profile of the name that the pods have, which does not look at amounts.
+_PROFILE = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+  - schedulerName: pyscheduler
+    plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}
+"""
 
 
 async def snapshot() -> bytes:
@@ -30,7 +39,7 @@ async def snapshot() -> bytes:
     read = {cls: [decode(cls, msgspec.json.encode(one)) for one in manifests] for cls, manifests in objects.items()}
     scheduler = build(load(None), ReadOnlyCluster(objects_of(read)), LoopClock(), random.Random(1))
     await scheduler.start()
-    archive = SnapshotArchive(scheduler=scheduler, configuration=lambda: load(None), is_leader=lambda: True)
+    archive = SnapshotArchive(scheduler=scheduler, configuration=lambda: loads(_PROFILE), is_leader=lambda: True)
     return b"".join([part async for part in archive.parts()])
 
 
@@ -47,6 +56,14 @@ def test_snapshot_is_a_cluster_in_a_file(run: Run, file: Path) -> None:
     code, out, err = run("explain", "p", "--objects", file)
     assert (code, err) == (0, "")
     assert "0/1 nodes are available: 1 Insufficient cpu." in out
+
+
+def test_snapshot_has_the_configuration(run: Run, file: Path) -> None:
+    """`--config` with the same file evaluates the pod with the profile of the scheduler."""
+    code, out, err = run("explain", "p", "--objects", file, "--config", file)
+    assert (code, err) == (0, "")
+    assert "would be placed on n1" in out
+    assert str(file) in out
 
 
 @pytest.mark.parametrize("kept", [200, -40], ids=["beginning", "no directory"])
@@ -67,3 +84,5 @@ def test_other_zip_file_is_an_error(run: Run, file: Path) -> None:
     file.write_bytes(data.getvalue())
     code, _, err = run("explain", "p", "--objects", file)
     assert (code, err) == (1, f"error: {file}: no objects/ in this zip file; give one of /debug/snapshot\n")
+    code, _, err = run("config", "--config", file)
+    assert (code, err) == (1, f"error: {file}: no configuration.json in this zip file; give one of /debug/snapshot\n")
