@@ -8,6 +8,8 @@ quickly. It may have these mappings:
 - `SUBJECTS` maps a word to a function, as `module:function`. For example, `pyscheduler explain job NAME` calls the
   function of the word `job` with the `ExplainOptions`, whose `pods` are `job` and `NAME`; the function returns the exit
   code.
+- `POD_STEPS` maps a name to a function, as `module:function`, that gives the steps of the job of a pod when the pod is
+  explained (see `job_steps`).
 - `GROUP_FACTS` maps the heading of a further column of `pyscheduler podgroup` to a class, as `module:Class`, that has
   the methods of `pyscheduler.cli.podgroup.group_facts.FactReader`.
 """

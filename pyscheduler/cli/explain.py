@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.plugin_failures import PluginFailure
-    from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.evaluation import Evaluation
     from pyscheduler.scheduler.scheduler import Scheduler
 
@@ -206,7 +205,7 @@ async def _explain(options: ExplainOptions) -> tuple[list[_Explained], list[str]
     """Read the cluster and evaluate the pods; return the explained evaluations, and notes for the user."""
     from kube_objects.clock import LoopClock
     from pyscheduler.api import Node, Pod
-    from pyscheduler.cluster.object_sources import live_objects, manifest_objects
+    from pyscheduler.cluster.object_sources import live_objects, manifest_objects, read_once
     from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
     from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.load import load
@@ -224,11 +223,12 @@ async def _explain(options: ExplainOptions) -> tuple[list[_Explained], list[str]
         from pyscheduler.cli.manifests import manifests_of
 
         manifests = [one for file in options.objects for one in manifests_of(file)]
-        read = manifest_objects(manifests, source=", ".join(options.objects), keep=keep)
+        read = read_once(manifest_objects(manifests, source=", ".join(options.objects), keep=keep))
         if config.extenders:
             notes.append("the extenders of the configuration are not called for a cluster that is read from files")
             config = _without_verbs(config)
-        return await _evaluate_all(options, config, ReadOnlyCluster(read, texts=texts), read, clock, notes), notes
+        cluster = ReadOnlyCluster(read, texts=texts)
+        return await _evaluate_all(options, config, cluster, read, clock, notes, []), notes
     import random
 
     from pyscheduler.cli.client_settings import COMMAND_CLIENT
@@ -242,9 +242,9 @@ async def _explain(options: ExplainOptions) -> tuple[list[_Explained], list[str]
         await check_server(transport)
         client = transport.connect(COMMAND_CLIENT, clock=clock, rng=random.Random(0), recorder=NullRecorder())
         unread: list[str] = []
-        read = live_objects(client, unread=unread, keep=keep)
+        read = read_once(live_objects(client, unread=unread, keep=keep))
         cluster = ReadOnlyCluster(read, extender=transport.extender, texts=texts)
-        found = await _evaluate_all(options, config, cluster, read, clock, notes)
+        found = await _evaluate_all(options, config, cluster, read, clock, notes, unread)
         notes += [
             f"these credentials may not list {plural}; the evaluation assumes that there are none" for plural in unread
         ]
@@ -254,7 +254,13 @@ async def _explain(options: ExplainOptions) -> tuple[list[_Explained], list[str]
 
 
 async def _evaluate_all(
-    options: ExplainOptions, config: Configuration, cluster: ReadOnlyCluster, read: Read, clock: Clock, notes: list[str]
+    options: ExplainOptions,
+    config: Configuration,
+    cluster: ReadOnlyCluster,
+    read: Read,
+    clock: Clock,
+    notes: list[str],
+    unread: list[str],
 ) -> list[_Explained]:
     import random
 
@@ -290,7 +296,7 @@ async def _evaluate_all(
                     return [(None, workload)]
                 pod = workload
             pods = [pod]
-        found = [await _evaluated(scheduler, pod, _source_of(options), notes) for pod in pods]
+        found = [await _evaluated(scheduler, pod, options, read, notes, unread) for pod in pods]
         notes += _failure_notes(failures, {pod.key for pod in pods}, with_traceback=options.traceback)
         return found
     finally:
@@ -349,32 +355,35 @@ def _without_verbs(config: Configuration) -> Configuration:
     return attrs.evolve(config, extenders=tuple(silent))
 
 
-async def _evaluated(scheduler: Scheduler, pod: Pod, source: str, notes: list[str]) -> _Explained:
+async def _evaluated(
+    scheduler: Scheduler, pod: Pod, options: ExplainOptions, read: Read, notes: list[str], unread: list[str]
+) -> _Explained:
     from pyscheduler.cli.explanation import explanation_of
+    from pyscheduler.cli.job_steps import PodQuestion, job_steps
     from pyscheduler.framework.work_sources import WorkSourcePlugin
     from pyscheduler.scheduler.evaluation import evaluate
 
-    if pod.node_name:
+    is_stored = scheduler.pods.get(pod.name, pod.namespace) is not None
+    is_bound = bool(pod.node_name)
+    if is_bound:
         notes.append(f"{pod.key} is bound to {pod.node_name}; it is evaluated as if it were not bound yet")
         scheduler.cache.remove_pod(pod)
         pod = pod.with_node_name("")
-    profile = _profile_for(scheduler, pod, notes)
-    sources = (plugin for plugin in profile.plugins.values() if isinstance(plugin, WorkSourcePlugin))
-    notes += filter(None, (plugin.note_of_single_pod(profile.name, pod) for plugin in sources))
+    profile = scheduler.profiles.get(pod.scheduler_name) or next(iter(scheduler.profiles.values()))
     found = await evaluate(scheduler, profile, pod, reserve=True, miss_notes=notes)
-    is_stored = scheduler.pods.get(pod.name, pod.namespace) is not None
-    return found, explanation_of(found, source, [*scheduler.profiles], is_stored=is_stored)
-
-
-def _profile_for(scheduler: Scheduler, pod: Pod, notes: list[str]) -> Profile:
-    """Return the pod's profile, or the first profile if none has the pod's schedulerName."""
-    profile = scheduler.profiles.get(pod.scheduler_name)
-    if profile is None:
-        profile = next(iter(scheduler.profiles.values()))
+    job = None
+    if is_stored and not is_bound:
+        question = PodQuestion(pod=pod, profile=profile, scheduler=scheduler, read=read, unread=unread, options=options)
+        job = await job_steps(question, notes)
+    if job is None:
+        sources = (plugin for plugin in profile.plugins.values() if isinstance(plugin, WorkSourcePlugin))
+        notes += filter(None, (plugin.note_of_single_pod(profile.name, pod) for plugin in sources))
+    if profile.name != pod.scheduler_name and (job is None or not job.assumed):
         notes.append(
             f"no profile has the schedulerName {pod.scheduler_name} of {pod.key}; profile {profile.name} is used"
         )
-    return profile
+    explained = explanation_of(found, _source_of(options), [*scheduler.profiles], is_stored=is_stored, job=job)
+    return found, explained
 
 
 async def _pods_of(file: str, read: Read, clock: Clock) -> list[Pod]:

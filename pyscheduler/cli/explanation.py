@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.framework.profile import ExtensionPoint
-from pyscheduler.framework.work_sources import WorkSourcePlugin
 from pyscheduler.scheduler.nearest_miss import said
 from pyscheduler.scheduler.pod_status import WAITING_ON_PERMIT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyscheduler.cli.job_steps import JobSteps
     from pyscheduler.scheduler.evaluation import Evaluation
 
 __all__ = ["HOLDS", "INFO", "OK", "Explanation", "Step", "explanation_of"]
@@ -32,6 +32,7 @@ _NO_PROFILE: Final = "NoProfile"
 _GATED: Final = "SchedulingGated"
 _UNSCHEDULABLE: Final = "Unschedulable"
 _ERROR: Final = "SchedulerError"
+_CONTRADICTION: Final = "Contradiction"
 _NUMBERS: Final = re.compile(r"\d+")
 #: Between the reasons of the filters and the message of PostFilter.
 _END_OF_REASONS: Final = ". "
@@ -63,34 +64,42 @@ class Explanation:
     contradicts: bool
 
 
-def explanation_of(found: Evaluation, source: str, served: Sequence[str], *, is_stored: bool = True) -> Explanation:
+def explanation_of(
+    found: Evaluation, source: str, served: Sequence[str], *, is_stored: bool = True, job: JobSteps | None = None
+) -> Explanation:
     """Return the explanation; `source` names the configuration, `served` the schedulerNames of its profiles.
 
-    `is_stored`: the pod is an object of the cluster, not only a manifest.
+    `is_stored`: the pod is an object of the cluster, not only a manifest. `job`: the steps of the job that it is of.
     """
-    steps = [_scheduler(found, source, served, is_stored=is_stored), *_attempt(found)]
-    condition = _condition(found, steps)
+    steps = [_scheduler(found, source, served, is_stored=is_stored, job=job)]
+    if job is not None and job.verdict and found.pre_enqueue is None:
+        steps += [*job.steps, *_rejections(found)]
+    else:
+        steps += [*_attempt(found), *(job.steps if job is not None else ())]
+    condition = _condition(found, steps, job)
     steps += condition
     held = [step for step in steps if step.result == HOLDS]
-    contradicts = any(step.reason == "Contradiction" for step in condition)
+    contradicts = any(step.reason == _CONTRADICTION for step in condition)
     reason = held[0].reason if held else ""
     nodes = f"{len(found.all_nodes)} node{'' if len(found.all_nodes) == 1 else 's'}"
     return Explanation(
         subject=f"pod {found.pod.key}, profile {found.profile.name}, {nodes}",
-        verdict="waits" if held else "fits",
+        verdict="waits" if held else (job.verdict if job is not None else "") or "fits",
         reason=reason,
         steps=steps,
-        next=_next(found, reason),
+        next=(job.next if job is not None else "") or _next(found, reason),
         contradicts=contradicts,
     )
 
 
-def _scheduler(found: Evaluation, source: str, served: Sequence[str], *, is_stored: bool) -> Step:
+def _scheduler(found: Evaluation, source: str, served: Sequence[str], *, is_stored: bool, job: JobSteps | None) -> Step:
     name = found.pod.scheduler_name
     if name in served:
         return Step("scheduler", OK, "", f"profile {name} of {source}")
     names = ", ".join(served)
     text = f'no profile of {source} has the schedulerName "{name}"; it serves {names}'
+    if job is not None and job.assumed:
+        return Step("scheduler", INFO, "", f"{text}; {job.assumed}")
     # A pod of a manifest, and a pod that has a condition, has or may have another scheduler.
     is_unseen = is_stored and _pod_scheduled(found) is None
     return Step("scheduler", HOLDS if is_unseen else INFO, _NO_PROFILE if is_unseen else "", text)
@@ -170,28 +179,33 @@ def _pod_scheduled(found: Evaluation) -> tuple[str, str] | None:
     return None
 
 
-def _condition(found: Evaluation, steps: Sequence[Step]) -> list[Step]:
-    """Return the step that compares the evaluation with the pod's condition."""
+def _condition(found: Evaluation, steps: Sequence[Step], job: JobSteps | None) -> list[Step]:
+    """Return the step that compares the steps with the pod's condition."""
     said = _pod_scheduled(found)
     if said is None:
         return []
     reason, message = said
     text = f"PodScheduled is False: {reason}: {message}"
-    held = next((step for step in steps if step.result == HOLDS), None)
-    if held is None or _differs(found, held, reason, message):
+    held = [step for step in steps if step.result == HOLDS]
+    if _differs(found, held, reason, message, job):
         text = f"{text}; but the steps above say something else; give the scheduler's configuration with --config"
-        return [Step("condition", HOLDS, "Contradiction", text)]
-    return [Step("condition", OK, "", f"PodScheduled says the same: {reason}" if message == held.text else text)]
+        return [Step("condition", HOLDS, _CONTRADICTION, text)]
+    is_same = any(message == step.text for step in held)
+    return [Step("condition", OK, "", f"PodScheduled says the same: {reason}" if is_same else text)]
 
 
-def _differs(found: Evaluation, held: Step, reason: str, message: str) -> bool:
-    if any(isinstance(plugin, WorkSourcePlugin) for plugin in found.profile.plugins.values()):
-        return False  # a batch profile has reasons of its own
-    if held.reason == WAITING_ON_PERMIT:
-        return not found.profile.points[ExtensionPoint.PERMIT]
-    if held.reason != reason:
+def _differs(found: Evaluation, held: Sequence[Step], reason: str, message: str, job: JobSteps | None) -> bool:
+    if job is not None and job.verdict:
+        # The reasons of a job change between two passes, and `promised` waits for victims; but a job waits, or not.
+        return not held and job.verdict == "starts"
+    if not held:
         return True
-    return held.name == "nodes" and _words(held.text) != _words(message)
+    if held[0].reason == WAITING_ON_PERMIT:
+        # The steps of a group say for whom its member waits, if no plugin of the profile is asked at Permit.
+        return len(held) == 1 and not found.profile.points[ExtensionPoint.PERMIT]
+    if held[0].reason != reason and reason != WAITING_ON_PERMIT:
+        return True
+    return held[0].name == "nodes" and _words(held[0].text) != _words(message)
 
 
 def _words(message: str) -> list[str]:

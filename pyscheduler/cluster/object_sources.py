@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Read: TypeAlias = Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]]
 
-__all__ = ["admit", "live_objects", "manifest_objects", "read_manifests"]
+__all__ = ["admit", "live_objects", "manifest_objects", "read_manifests", "read_once"]
 
 Object = dict[str, Any]
 
@@ -113,6 +113,19 @@ def live_objects(
         return [one for one in found if _is_wanted(one)]
 
     return read
+
+
+def read_once(read: Read) -> Read:
+    """Return a `read` that asks for each kind once and remembers the objects."""
+    known: dict[tuple[ResourceKind, str], Sequence[KubeObject]] = {}
+
+    async def remembered(kind: ResourceKind) -> Sequence[KubeObject]:
+        key = kind, kind.path()  # kinds of one namespace are equal to those of all namespaces
+        if key not in known:
+            known[key] = [*await read(kind)]
+        return known[key]
+
+    return remembered
 
 
 def admit(manifests: Iterable[Object], classes: Iterable[PriorityClass], *, clock: Clock) -> list[Pod]:

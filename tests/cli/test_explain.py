@@ -119,7 +119,7 @@ def test_preemption_names_its_victims(tmp_path: Path, run: Run) -> None:
 
 
 def test_pod_of_a_batch_profile_is_evaluated_with_a_note(tmp_path: Path, cluster: Path, run: Run) -> None:
-    """The nodes of one pod say little about its job; the note names the command that does."""
+    """A manifest is of no job of the cluster; the note names the command that explains jobs."""
     pod = pod_manifest("new", requests={"cpu": "2"})
     pod["spec"]["schedulerName"] = "pyscheduler-kai"
     config = Path(__file__).parents[2] / "configs" / "batch-kai.yaml"

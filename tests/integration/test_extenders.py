@@ -155,7 +155,9 @@ async def test_explain_asks_a_live_clusters_extenders(
     async with program("explain", "--config", file, "--master", api.url, "pod-0000") as explain:
         assert await explain.ended() == 0
         assert "best of 2 feasible nodes" in "\n".join(explain.out)
-        assert any(line.startswith("Extender ") and "2 of 4 nodes (node-001, node-003): odd" in line for line in explain.out)
+        assert any(
+            line.startswith("Extender ") and "2 of 4 nodes (node-001, node-003): odd" in line for line in explain.out
+        )
     objects = tmp_path / "objects.json"
     objects.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*nodes(4), *pods(1)]}))
     async with program("explain", "--config", file, "--objects", str(objects), "pod-0000") as explain:

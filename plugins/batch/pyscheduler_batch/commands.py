@@ -2,14 +2,15 @@
 
 pyscheduler finds this module through the package's entry point in the group `pyscheduler.commands`. `COMMANDS` maps the
 name of a command to a pair: the name of a module, whose attribute `command` is a click command, and one line of help.
-`SUBJECTS` maps a word after `pyscheduler explain` to the function that gives the explanation.
+`SUBJECTS` maps a word after `pyscheduler explain` to the function that gives the explanation. `POD_STEPS` has the
+function that gives the steps of a pod's job, when the pod itself is explained.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["COMMANDS", "SUBJECTS"]
+__all__ = ["COMMANDS", "POD_STEPS", "SUBJECTS"]
 
 COMMANDS: Final = {
     "queue": ("pyscheduler_batch.cli.queue.command", "Show batch queues, and why a job waits."),
@@ -19,3 +20,6 @@ COMMANDS: Final = {
 
 SUBJECTS: Final = {"job": "pyscheduler_batch.cli.queue.command:explain_job"}
 """Word behind `pyscheduler explain`: the function that explains."""
+
+POD_STEPS: Final = {"batch": "pyscheduler_batch.cli.queue.pod_steps:steps_of_pod"}
+"""Name: the function that returns the steps of a pod's job."""

@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from pyscheduler_batch.cli.queue.view import FairShares
     from pyscheduler_batch.dialects import QueueDialect
 
-__all__ = ["describe", "explain", "get", "simulate", "whatif"]
+__all__ = ["Cluster", "describe", "explain", "explained", "get", "open_cluster", "read_cluster", "simulate", "whatif"]
 
 
 @attrs.frozen(kw_only=True)
-class _Cluster:
+class Cluster:
     """The cluster as it was read, and the batch profiles for it."""
 
     source: Source
@@ -59,13 +59,13 @@ class _Cluster:
     warns: bool = True
 
 
-async def _read(options: Options, source: Source) -> _Cluster:
-    """Read the cluster; print a warning for each kind that may not be listed."""
+async def read_cluster(options: Options, source: Source, *, warns: bool = True) -> Cluster:
+    """Read the cluster; with `warns`, print a warning for each kind that may not be listed."""
     registry = discover(blocked=options.blocked)
     queue_rows = _queue_rows(registry)
     _check_dialect(options.dialect, queue_rows)
     inventory = await read_inventory(source.read, queue_rows=queue_rows, unread=source.unread)
-    for plural in dict.fromkeys(source.unread):
+    for plural in dict.fromkeys(source.unread) if warns else ():
         echo(f"Warning: {plural} may not be listed, and count as absent", err=True)
     schedulers = schedulers_of(inventory)
     wanted = options.dialect
@@ -79,7 +79,7 @@ async def _read(options: Options, source: Source) -> _Cluster:
     models = build_models(inventory, {**schedulers, **served}, trees=profiles.trees, served=served)
     chosen = [of_dialect(model, wanted) if wanted else model for model in models if model.name in presets]
     shown = [model for model in chosen if model.specs or model.jobs]
-    return _Cluster(source=source, models=shown, profiles=profiles, single_pods=inventory.single_pods)
+    return Cluster(source=source, models=shown, profiles=profiles, single_pods=inventory.single_pods, warns=warns)
 
 
 def _queue_rows(registry: Registry) -> Sequence[QueueDialect]:
@@ -96,7 +96,7 @@ def _check_dialect(dialect: str | None, queue_rows: Iterable[QueueDialect]) -> N
 
 
 @asynccontextmanager
-async def _offline(cluster: _Cluster) -> AsyncIterator[Offline]:
+async def open_cluster(cluster: Cluster) -> AsyncIterator[Offline]:
     """Yield a scheduler that has read the cluster; print how many warnings its configuration has."""
     async with open_offline(cluster.source.read, cluster.profiles) as offline:
         if offline.warnings and cluster.warns:
@@ -106,15 +106,13 @@ async def _offline(cluster: _Cluster) -> AsyncIterator[Offline]:
         yield offline
 
 
-async def _passes(
-    cluster: _Cluster, *, only_shares: bool = True, is_required: bool = False
-) -> Mapping[str, PassResult]:
+async def _passes(cluster: Cluster, *, only_shares: bool = True, is_required: bool = False) -> Mapping[str, PassResult]:
     """Return a pass of each dialect. If there can be none, print a warning, or raise with `is_required`."""
     found: dict[str, PassResult] = {}
     if not cluster.models:
         return found
     try:
-        async with _offline(cluster) as offline:
+        async with open_cluster(cluster) as offline:
             for model in cluster.models:
                 result = await offline.run(model.name, only_shares=only_shares)
                 if result is not None:
@@ -161,7 +159,7 @@ def _report_missing(names: Iterable[str], models: Sequence[DialectModel]) -> int
 async def get(options: Options, names: Sequence[str], output: str, resource: str, *, headers: bool) -> int:
     """Print queues as a table, JSON or YAML; return the exit code."""
     async with _open(options) as source:
-        cluster = await _read(options, source)
+        cluster = await read_cluster(options, source)
         shares = _shares(await _passes(cluster))
     models = cluster.models
     if output in {"json", "yaml"}:
@@ -183,7 +181,7 @@ async def get(options: Options, names: Sequence[str], output: str, resource: str
 async def describe(options: Options, names: Sequence[str]) -> int:
     """Print descriptions of queues; return the exit code."""
     async with _open(options) as source:
-        cluster = await _read(options, source)
+        cluster = await read_cluster(options, source)
         passes = await _passes(cluster, only_shares=False)
     shares = _shares(passes)
     models = cluster.models
@@ -203,10 +201,10 @@ async def describe(options: Options, names: Sequence[str]) -> int:
 async def explain(options: Options, job: str, namespace: str | None, output: str) -> int:
     """Print why a job waits; return the exit code."""
     async with _open(options) as source:
-        cluster = await _read(options, source)
+        cluster = await read_cluster(options, source)
         model, entry = _job(cluster, job, namespace or source.namespace)
-        async with _offline(cluster) as offline:
-            found = await _explained(offline, model, entry)
+        async with open_cluster(cluster) as offline:
+            found = await explained(offline, model, entry)
     if output:
         print_data(explain_view.data_of(found[0]), output)
     else:
@@ -223,13 +221,13 @@ async def whatif(options: Options, job: str, filename: str, namespace: str | Non
             if namespace is not None:
                 check_namespace(manifests, namespace, source=name)
                 source = attrs.evolve(source, namespace=namespace)
-            cluster = await _read(options, _edited(source, manifests, name))
+            cluster = await read_cluster(options, _edited(source, manifests, name))
             chosen = _jobs_in(cluster, manifests, name)
         else:
-            cluster = await _read(options, source)
+            cluster = await read_cluster(options, source)
             chosen = [_job(cluster, job, namespace or source.namespace)]
-        async with _offline(cluster) as offline:
-            results = [await _explained(offline, model, entry) for model, entry in chosen]
+        async with open_cluster(cluster) as offline:
+            results = [await explained(offline, model, entry) for model, entry in chosen]
     plans = [(found, _plan(result, found)) for found, result in results]
     if output:
         items = [explain_view.data_of(found, plan) for found, plan in plans]
@@ -247,7 +245,7 @@ def _plan(result: PassResult | None, found: Explanation) -> list[tuple[str, str,
     return placements(result, result.decisions_for(job)) if result is not None and job is not None else []
 
 
-async def _explained(offline: Offline, model: DialectModel, entry: JobEntry) -> tuple[Explanation, PassResult | None]:
+async def explained(offline: Offline, model: DialectModel, entry: JobEntry) -> tuple[Explanation, PassResult | None]:
     """Run a pass for the job's dialect and explain the job."""
     result = await offline.run(model.name)
     text = ""
@@ -258,7 +256,7 @@ async def _explained(offline: Offline, model: DialectModel, entry: JobEntry) -> 
     return explain_job(model, entry, result, text, args=offline.profiles.args.get(model.name)), result
 
 
-def _job(cluster: _Cluster, job: str, namespace: str) -> tuple[DialectModel, JobEntry]:
+def _job(cluster: Cluster, job: str, namespace: str) -> tuple[DialectModel, JobEntry]:
     """Return the job of a name, or of `namespace/name`; raise `ConfigError` if there is none.
 
     The name is that of the job, else of one of its pods, or of the workload that owns its group or pods.
@@ -281,7 +279,7 @@ def _job(cluster: _Cluster, job: str, namespace: str) -> tuple[DialectModel, Job
     )
 
 
-def _unserved(names: Iterable[str], cluster: _Cluster) -> str:
+def _unserved(names: Iterable[str], cluster: Cluster) -> str:
     """Return the sentence about schedulerNames that no batch profile has."""
     shown = " or ".join(f'"{name}"' for name in dict.fromkeys(names))
     known = ", ".join(cluster.profiles.names.values())
@@ -289,7 +287,7 @@ def _unserved(names: Iterable[str], cluster: _Cluster) -> str:
 
 
 def _jobs_in(
-    cluster: _Cluster, manifests: Sequence[Mapping[str, Any]], source: str
+    cluster: Cluster, manifests: Sequence[Mapping[str, Any]], source: str
 ) -> list[tuple[DialectModel, JobEntry]]:
     """Return the jobs of manifests; raise `ConfigError` if they describe none."""
     default = cluster.source.namespace
@@ -329,8 +327,8 @@ async def simulate(options: Options, filename: str, output: str) -> int:
             )
     edited = {(kinds[one["apiVersion"], one["kind"]], one["metadata"]["name"]) for one in manifests}
     async with _open(options) as source:
-        before = await _read(options, source)
-        after = attrs.evolve(await _read(options, _edited(source, manifests, name)), warns=False)
+        before = await read_cluster(options, source)
+        after = attrs.evolve(await read_cluster(options, _edited(source, manifests, name)), warns=False)
         shares = [_shares(await _passes(each, is_required=True)) for each in (before, after)]
     for model in after.models:
         for one in manifests:

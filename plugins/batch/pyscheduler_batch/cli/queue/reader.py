@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Read: TypeAlias = Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]]
 
-__all__ = ["CLASSES", "Inventory", "read_inventory", "read_once"]
+__all__ = ["CLASSES", "Inventory", "read_inventory"]
 
 
 CLASSES: Final = kind_of(PriorityClass, "priorityclasses", namespaced=False)
@@ -45,18 +45,6 @@ class Inventory:
     classes: Mapping[str, KubeObject] | None
     #: Plurals of the kinds that may not be listed.
     unread: Sequence[str] = ()
-
-
-def read_once(read: Read) -> Read:
-    """Return a `read` that asks for each kind once and remembers the objects."""
-    known: dict[ResourceKind, list[KubeObject]] = {}
-
-    async def remembered(kind: ResourceKind) -> Iterable[KubeObject]:
-        if kind not in known:
-            known[kind] = [*await read(kind)]
-        return known[kind]
-
-    return remembered
 
 
 async def read_inventory(

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from kube_objects.kinds import PODS
 from pyscheduler.api import EndedPod, Pod, PriorityClass, format_time
 from pyscheduler.cli.manifests import manifests_of
+from pyscheduler.cluster.object_sources import read_once
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler_batch.cli.queue.reader import CLASSES, read_once
+from pyscheduler_batch.cli.queue.reader import CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence

@@ -1,0 +1,64 @@
+"""The steps of `kubectl queue explain` for `pyscheduler explain POD`, if a batch profile schedules the pod.
+
+If no profile of the configuration has the schedulerName of the pod, the preset of the dialect of its job is assumed, as
+`kubectl queue explain` does without `--config`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.cli.job_steps import JobSteps
+from pyscheduler.framework.work_sources import WorkSourcePlugin
+
+if TYPE_CHECKING:
+    from pyscheduler.cli.job_steps import PodQuestion
+    from pyscheduler_batch.cli.queue.answers import Cluster
+    from pyscheduler_batch.cli.queue.model import DialectModel, JobEntry
+
+__all__ = ["steps_of_pod"]
+
+_NEXT: Final = "next"
+
+
+async def steps_of_pod(question: PodQuestion) -> JobSteps | None:
+    """Return the steps of the pod's job; None if another kind of profile schedules the pod, or if it is of no job."""
+    plugins = question.profile.plugins.values()
+    if question.is_served and not any(isinstance(plugin, WorkSourcePlugin) for plugin in plugins):
+        return None
+    # Imported now: most pods are none of a batch profile.
+    from pyscheduler_batch.cli.queue.answers import explained, open_cluster, read_cluster
+    from pyscheduler_batch.cli.queue.command import Options
+    from pyscheduler_batch.cli.queue.source import Source
+
+    given = question.options
+    options = Options(
+        kubeconfig=None,
+        context=None,
+        objects=(),
+        config_file=given.config_file if question.is_served else None,
+        dialect=given.dialect,
+        blocked=given.blocked,
+        feature_gates=given.feature_gates,
+    )
+    source = Source(read=question.read, namespace=question.pod.namespace, unread=question.unread)
+    cluster = await read_cluster(options, source, warns=False)
+    chosen = _job_of(question.pod.uid, cluster)
+    if chosen is None:
+        return None
+    async with open_cluster(cluster) as offline:
+        found, _ = await explained(offline, *chosen)
+    return JobSteps(
+        steps=[step for step in found.steps if step.name != _NEXT],
+        verdict=found.verdict,
+        next="; ".join(step.text for step in found.steps if step.name == _NEXT),
+        assumed="" if question.is_served else f"the preset {found.dialect} is assumed",
+    )
+
+
+def _job_of(uid: str, cluster: Cluster) -> tuple[DialectModel, JobEntry] | None:
+    for model in cluster.models:
+        for entry in model.jobs.values():
+            if uid in entry.job.tasks:
+                return model, entry
+    return None

@@ -1,0 +1,83 @@
+"""`pyscheduler explain POD` has the steps of the pod's job, as `kubectl queue explain` shows them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pyscheduler.cli.main import main
+from tests.batch.queue.test_explain_plans import VERSIONS, Objects
+from tests.batch.queue.test_queue import Run as Queue
+
+ROOT = Path(__file__).parents[3]
+#: The reason of a job of two pods that needs one GPU more than there is.
+REASONS = {"kai": "PodSchedulingErrors", "volcano": "QueueLimit", "kube-batch": "NotEnoughResources"}
+
+
+def cluster(folder: Path, dialect: str, *, scheduler: str = "", condition: dict[str, Any] | None = None) -> Path:
+    """Write a node of two GPUs, of which a job holds one, and a job of two pods that waits."""
+    objects = Objects(dialect, 2)
+    objects.queue("team", 2)
+    objects.job("run", "team", 1, runs=True, at=1)
+    objects.job("want", "team", 2, least=2, runs=False, at=2)
+    for item in objects.items:
+        if item["kind"] == "Pod":
+            item["spec"]["schedulerName"] = scheduler or item["spec"]["schedulerName"]
+            if condition is not None and item["metadata"]["name"] == "want-0":
+                item["status"]["conditions"] = [condition]
+    file = folder / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all(objects.items))
+    return file
+
+
+def explained(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, Any], str]:
+    """Return the exit code, the answer about `want-0` as JSON, and the notes."""
+    code = 0
+    try:
+        main(["explain", "want-0", "-o", "json", *map(str, arguments)])
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    out, err = capsys.readouterr()
+    return code, json.loads(out), err
+
+
+@pytest.mark.parametrize("dialect", VERSIONS)
+@pytest.mark.parametrize("is_configured", [True, False])
+def test_pod_has_the_steps_of_its_job(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], dialect: str, is_configured: bool
+) -> None:
+    """Verdict, reason and steps are those of the job; without a configuration, the preset is assumed and named."""
+    config = ROOT / f"configs/batch-{dialect}.yaml"
+    name = yaml.safe_load(config.read_text())["profiles"][0]["schedulerName"] if is_configured else ""
+    file = cluster(tmp_path, dialect, scheduler=name)
+    options = ("--config", config) if is_configured else ()
+    code, found, err = explained(capsys, "--objects", file, *options)
+    assert (code, err) == (0, "")
+    assert (found["verdict"], found["reason"]) == ("waits", REASONS[dialect])
+    job = json.loads(Queue(capsys)("explain", "want", "-o", "json", *map(str, options), objects=str(file)))
+    shown = {step["name"]: step for step in found["steps"]}
+    for step in job["steps"]:
+        if step["name"] == "next":
+            assert found["next"] == step["text"]
+        else:
+            assert shown[step["name"]] == step
+    assert (f"the preset {dialect} is assumed" in shown["scheduler"]["text"]) is not is_configured
+
+
+def test_pod_of_a_job_that_starts_contradicts_its_condition(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A condition that says that the pod waits has exit code 3 if the job starts in the next pass."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "OverLimit: full"}
+    file = cluster(tmp_path, "kai", condition=condition)
+    code, found, _ = explained(capsys, "--objects", file)
+    assert (code, found["contradicts"]) == (0, False)
+    assert found["steps"][-1]["text"] == "PodScheduled is False: Unschedulable: OverLimit: full"
+    manifests = [each for each in yaml.safe_load_all(file.read_text()) if each["metadata"]["name"] != "run-0"]
+    file.write_text(yaml.safe_dump_all(manifests))
+    code, found, _ = explained(capsys, "--objects", file)
+    assert (code, found["contradicts"], found["verdict"]) == (3, True, "waits")
+    nodes = next(step for step in found["steps"] if step["name"] == "nodes")
+    assert nodes["text"].startswith("2 pods get nodes in the next pass: n1 (2)")
