@@ -274,6 +274,13 @@ class PreFilterPlugin(Plugin):
         """
         raise NotImplementedError
 
+    def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
+        """Return one text about a pod that this plugin rejected; `nodes` are all nodes.
+
+        Optional; only `pyscheduler explain` calls it. A plugin that is a `FilterPlugin`, too, has one method for both.
+        """
+        return ""
+
 
 class FilterPlugin(Plugin):
     """Say which nodes can take the pod.

@@ -87,6 +87,15 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin, EnqueueExtensions, Sig
         lacking = np.array([not required <= each for each in declared.sets], dtype=np.bool_)
         return NodeStatuses.failing(lacking[declared.ids], _REJECTION)
 
+    def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
+        declared = self.handle.snapshot.nodes.declared_features()
+        texts = []
+        for feature in sorted(required_features(pod)):
+            has_it = np.array([feature in each for each in declared.sets], dtype=np.bool_)
+            number = int(has_it[declared.ids].sum())
+            texts.append(f"{feature}: declared by {number or 'no'} node{'' if number == 1 else 's'}")
+        return "; ".join(texts)
+
     def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
         return (SignFragment(FEATURES, tuple(sorted(required_features(pod)))),)
 

@@ -49,6 +49,10 @@ class NodeName(FilterPlugin, EnqueueExtensions, SignPlugin):
             others[row] = False
         return NodeStatuses.failing(others, _REJECTION)
 
+    def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
+        exists = self.handle.snapshot.get(pod.node_name) is not None
+        return f"asks for node {pod.node_name}" + ("" if exists else ", which does not exist")
+
     def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
         return (SignFragment(NODE_NAME, pod.node_name),)
 

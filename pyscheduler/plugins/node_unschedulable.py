@@ -49,6 +49,11 @@ class NodeUnschedulable(FilterPlugin, EnqueueExtensions, SignPlugin):
             return None
         return NodeStatuses.failing(cordoned, _REJECTION)
 
+    def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
+        everywhere = self.handle.snapshot.nodes
+        cordoned = int(everywhere.unschedulable().sum())
+        return f"{cordoned} of {len(everywhere)} nodes are cordoned, and the pod has no toleration of {_CORDONED.key}"
+
     def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
         return (sign_tolerations(pod),)
 

@@ -50,6 +50,8 @@ _CLAIM_IN_USE: Final = Status.unschedulable(
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
 )
 _SINGLE: Final = "ReadWriteOncePod"
+#: How many users of disks and claims a text names.
+_NAMED: Final = 5
 
 
 class _Disk(NamedTuple):
@@ -136,6 +138,29 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignP
         if asked.uses > 0:
             statuses.fail(np.ones(len(nodes), dtype=np.bool_), _CLAIM_IN_USE)
         return statuses
+
+    def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
+        single = {name for name in _claim_names(pod) if self._is_single(name, pod.namespace)}
+        disks = frozenset(_disks_of(pod))
+        texts = []
+        for node in self.handle.snapshot.nodes:
+            for info in node.pods:
+                other = info.pod
+                if other.namespace == pod.namespace:
+                    shared = sorted(single.intersection(_claim_names(other)))
+                    texts += [f"claim {pod.namespace}/{name} is used by {other.key} on {node.name}" for name in shared]
+                for theirs in _disks_of(other):
+                    for ours in disks:
+                        if ours.clashes(theirs):
+                            names = sorted("/".join(each) for each in ours.identities & theirs.identities)
+                            texts.append(f"disk {names[0]} is mounted by {other.key} on {node.name}")
+        more = f"; and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
+        return "; ".join(texts[:_NAMED]) + more
+
+    def _is_single(self, name: str, namespace: str) -> bool:
+        """Return True if only one pod of the cluster may use the claim."""
+        claim = self._claims.get(name, namespace)
+        return claim is not None and _SINGLE in claim.spec.access_modes
 
     def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
         return (sign_volumes(pod),)

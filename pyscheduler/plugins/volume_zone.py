@@ -140,6 +140,22 @@ class VolumeZone(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlugin):
             return Status.unresolvable(f'VolumeBindingMode not set for StorageClass "{name}"')
         return None if found.volume_binding_mode == _WAIT else Status.unresolvable("PersistentVolume had no name")
 
+    def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
+        everywhere = self.handle.snapshot.nodes
+        texts = []
+        for named in pod.spec.volumes:
+            name = named.persistent_volume_claim.claim_name if named.persistent_volume_claim is not None else ""
+            claim = self._claims.get(name, pod.namespace) if name else None
+            if claim is None:
+                continue
+            volume = self._volumes.get(claim.spec.volume_name)
+            for zone in _zone_labels(volume) if volume is not None else ():
+                number = int(_inside(zone, everywhere).sum())
+                where = f"{zone.label}={' or '.join(sorted(zone.values))}"
+                there = f"{number} node{'' if number == 1 else 's'} there" if number else "no node there: never fits"
+                texts.append(f"claim {pod.namespace}/{name}: volume {claim.spec.volume_name} is in {where}; {there}")
+        return "; ".join(texts)
+
     def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
         return (sign_volumes(pod),)
 

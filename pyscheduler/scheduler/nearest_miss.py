@@ -1,8 +1,8 @@
 """Ask the plugins that rejected a pod how near it came to a node. Only `explain` asks.
 
 A status has kube-scheduler's words, which name no amount and no object. So a Filter plugin may define `why_nodes`, one
-text about all nodes that it rejected, or `why`, one text about one node. A plugin that defines neither says nothing
-more. A plugin that fails here costs its own text and adds a note.
+text about all nodes that it rejected, or `why`, one text about one node; a PreFilter plugin may define `why_nodes`. A
+plugin that defines neither says nothing more. A plugin that fails here costs its own text and adds a note.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 
 from kube_objects.durations import format_duration
-from pyscheduler.framework.interfaces import FilterPlugin
+from pyscheduler.framework.interfaces import FilterPlugin, PreFilterPlugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,11 +84,11 @@ def said(status: Status) -> str:
 
 def _text(found: Evaluation, name: str, nodes: Nodes, notes: list[str]) -> str:
     plugin = found.profile.plugins.get(name)
-    if not isinstance(plugin, FilterPlugin):
+    if not isinstance(plugin, FilterPlugin | PreFilterPlugin):
         return ""
     try:
         text = plugin.why_nodes(found.state, found.pod, nodes)
-        if text:
+        if text or not isinstance(plugin, FilterPlugin):
             return str(text)
         texts = (plugin.why(found.pod, nodes[row]) for row in range(min(_ASKED, len(nodes))))
         return "; ".join(dict.fromkeys(str(each) for each in texts if each))

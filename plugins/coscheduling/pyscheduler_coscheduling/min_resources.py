@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod, RawQuantity
     from pyscheduler.framework import Nodes
 
-__all__ = ["format_nanos", "resource_gap"]
+__all__ = ["format_nanos", "resource_gap", "room_text"]
 
 _PODS: Final = "pods"
 _CPU: Final = "cpu"
@@ -58,6 +58,22 @@ def resource_gap(
         return ""
     shown = " ".join(f"{name}:{format_nanos(nanos, like=min_resources.get(name, ''))}" for name, nanos in gap)
     return f"resource gap: map[{shown}]"
+
+
+def room_text(min_resources: Mapping[str, RawQuantity], nodes: Nodes, own: Iterable[tuple[Pod, str]]) -> str:
+    """Return by resource what a group asks for, what is free for it, and whether the cluster could ever have it."""
+    held = _held(own, nodes)
+    texts = []
+    for name, raw in min_resources.items():
+        wanted = parse_quantity(raw)
+        free = int(_free(name, nodes, held.get(name, {})).sum()) * _unit(name)
+        if name == _PODS or wanted <= free:
+            continue
+        whole = int(nodes.allocatable(name).sum()) * _unit(name)
+        amounts = [format_nanos(amount, like=raw) if amount else "0" for amount in (wanted, free, whole)]
+        text = "minResources ask for {1} {0}; free {2}, all nodes together {3}".format(name, *amounts)
+        texts.append(f"{text}: never fits" if wanted > whole else text)
+    return "; ".join(texts)
 
 
 def _unit(name: str) -> int:

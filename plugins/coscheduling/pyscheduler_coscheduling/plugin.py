@@ -42,7 +42,7 @@ from pyscheduler_coscheduling.event_handlers import GroupEventHandlers
 from pyscheduler_coscheduling.group_cycle import GroupCycleRules
 from pyscheduler_coscheduling.hints import CoschedulingHints
 from pyscheduler_coscheduling.members import NOT_FOUND, Members
-from pyscheduler_coscheduling.min_resources import resource_gap
+from pyscheduler_coscheduling.min_resources import resource_gap, room_text
 from pyscheduler_quota.controller import WAIT, QuotaReservations, reservation_rules
 from pyscheduler_quota.quotas import RESOURCE_QUOTAS
 
@@ -218,6 +218,12 @@ class Coscheduling(
         state.write(_REFUSED, True)
         # No preemption for a group that is not ready: it would evict pods and then not start.
         return Status.unresolvable(refusal)
+
+    def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
+        group = self.members.of(pod)
+        if group is None or not group.group.min_resources:
+            return ""
+        return room_text(group.group.min_resources, nodes, self.members.placed(group))
 
     def _refusal(self, group: GroupState, pod: Pod, nodes: Nodes) -> str:
         members, key = self.members, group.id

@@ -41,7 +41,7 @@ from pyscheduler.plugins.node_volume_limits.attached import Attached, Room
 from pyscheduler.plugins.node_volume_limits.volumes import AttachableVolumes, ClaimMissingError, uses_volumes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -137,6 +137,37 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignPlu
         """Return bool[n]: which nodes have a CSINode; asked only where a disk of the pod has no equivalent in CSI."""
         have = [self._csi_nodes.get(nodes.name(row)) is not None for row in range(len(nodes))]
         return np.array(have, dtype=np.bool_)
+
+    def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
+        try:
+            wanted = Counter(self._volumes.of(pod, has_csi=True, is_new=True).values())
+        except PySchedulerError:
+            return ""  # the status says which claim or volume cannot be read
+        ids, rooms = self._attached.rooms(nodes)
+        texts = []
+        for driver, count in wanted.items():
+            left = {
+                row: dict(room).get(driver)
+                for row in range(len(nodes))
+                if not isinstance(room := rooms[ids[row]], Status)
+            }
+            known = {row: number for row, number in left.items() if number is not None}
+            if all(count <= number for number in known.values()):
+                continue
+            best = max(known, key=lambda row: known[row])
+            text = f"{count} volume{'' if count == 1 else 's'} of {driver}"
+            text += f"; most attachable {max(known[best], 0)} on {nodes.name(best)}"
+            largest = max(self._limits(driver), default=0)
+            text += f", largest limit {largest}"
+            texts.append(f"{text}: never fits" if count > largest else text)
+        return "; ".join(texts)
+
+    def _limits(self, driver: str) -> Iterator[int]:
+        """Yield how many volumes of a driver each node with a limit can attach."""
+        for node in self._csi_nodes:
+            for each in node.spec.drivers:
+                if each.name == driver and each.allocatable is not None and each.allocatable.count is not None:
+                    yield each.allocatable.count
 
     def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
         return (sign_volumes(pod),)

@@ -50,6 +50,7 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.framework.in_tree_args import VolumeBindingArgs
+from pyscheduler.framework.node_matching import match_node_selector
 from pyscheduler.framework.recorder import scheduler_recorder
 from pyscheduler.framework.signatures import sign_volumes
 from pyscheduler.plugins.volume_binding.assume_cache import AssumeCache, OutOfSyncError
@@ -59,7 +60,7 @@ from pyscheduler.plugins.volume_binding.hints import EVENTS
 from pyscheduler.plugins.volume_binding.placement import Placement, World
 from pyscheduler.plugins.volume_binding.provisioning import Provisioning
 from pyscheduler.plugins.volume_binding.scoring import score_use, shape_of, storage_use
-from pyscheduler.plugins.volume_binding.volume_index import VolumeIndex
+from pyscheduler.plugins.volume_binding.volume_index import VolumeIndex, volume_selector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -171,7 +172,10 @@ class VolumeBinding(
                 known = name and self._classes.get(name) is not None
                 kind = f"class {name}" if known else f"class {name}, which does not exist" if name else "no class"
                 texts.append(f"claim {claim.key} is not bound; {kind}")
-        return "; ".join(texts)
+            else:
+                volume = self._world.volumes.get(claim.spec.volume_name)
+                texts.append(_where(claim, volume, self.handle.snapshot.nodes))
+        return "; ".join(filter(None, texts))
 
     # Scoring
 
@@ -282,3 +286,17 @@ def _of(state: CycleState, pod: Pod) -> _State:
     if current is None and next(claims_of(pod), None) is None:
         return _State()
     return state.read(_STATE)
+
+
+def _where(claim: PersistentVolumeClaim, volume: PersistentVolume | None, everywhere: Nodes) -> str:
+    """Return how many nodes reach the volume of a claim; "" if all do."""
+    name = claim.spec.volume_name
+    if volume is None:
+        return f"claim {claim.key} is bound to volume {name}, which does not exist"
+    selector = volume_selector(volume.spec.node_affinity)
+    if selector is None:
+        return ""
+    number = int(match_node_selector(selector, everywhere).sum())
+    return f"claim {claim.key} is bound to volume {name}, which {number} of {len(everywhere)} nodes reach" + (
+        "" if number else ": never fits"
+    )

@@ -261,6 +261,31 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
         statuses.fail(failed, _NO_ROOM)
         return statuses
 
+    def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
+        wanted = state.get(_WANTED)
+        if wanted is None or not len(nodes):
+            return ""
+        whole = self._whole(nodes)
+        best = int(np.argmax(whole))
+        largest = int(self.handle.snapshot.nodes.allocatable(GPU).max())
+        count = wanted.whole if wanted.share is None else wanted.share.devices
+        never = ": never fits" if count > largest else ""
+        free = f"most whole GPUs free {max(int(whole[best]), 0)} on {nodes.name(best)}, largest node {largest}{never}"
+        if wanted.share is None:
+            return f"{wanted.whole} GPUs; {free}"
+        share = wanted.share
+        part = f"{share.memory} MiB" if share.memory else f"{share.portion:g}"
+        text = f"{part} of {share.devices} GPU{'' if share.devices == 1 else 's'}"
+        rooms = [
+            (1 - min(shared.used.values()) / shared.capacity, name)
+            for name, shared in self.books.nodes.items()
+            if nodes.index(name) is not None
+        ]
+        if rooms:
+            most, name = max(rooms)
+            text += f"; most free of a shared GPU {most:.2f} on {name}"
+        return f"{text}; {free}"
+
     def _whole(self, nodes: Nodes) -> NDArray[np.int64]:
         """Return int64[n]: the GPUs of each node that no pod has, not even a part."""
         whole: NDArray[np.int64] = nodes.allocatable(GPU) - nodes.requested(GPU)
