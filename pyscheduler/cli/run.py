@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from pyscheduler.flags.declaration import FlagCommand
 from pyscheduler.flags.run_flags import Flags, all_options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyscheduler.flags.effective_config import Effective
     from pyscheduler.serving.lifecycle import RunOptions
@@ -161,7 +162,22 @@ def _run(flags: Flags, built_in: str) -> bool:
         max_unschedulable_seconds=flags.deprecated.max_unschedulable_seconds,
     )
     kubeconfig, master = flags.main.kubeconfig or None, flags.main.master or None
-    return asyncio.run(run_on_cluster(options, kubeconfig=kubeconfig, master=master, reload=flags.own.reload))
+    with _logged_crash():
+        return asyncio.run(run_on_cluster(options, kubeconfig=kubeconfig, master=master, reload=flags.own.reload))
+
+
+@contextlib.contextmanager
+def _logged_crash() -> Iterator[None]:
+    """Log an error that ends the program, because the interpreter would print its traceback on many lines."""
+    from kube_objects.errors import PySchedulerError
+
+    try:
+        yield
+    except PySchedulerError:
+        raise  # `main` prints it
+    except Exception:  # noqa: BLE001 - any other error is a fault, and ends the program
+        _log.exception("Scheduler ends, because of an error of the program")
+        sys.exit(1)
 
 
 def _set_up_logging(flags: Flags) -> None:

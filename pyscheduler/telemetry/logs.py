@@ -1,7 +1,8 @@
 """Format log records as lines on standard error: text with key=value fields, or JSON.
 
 Messages contain their fields as `key=value`. A value with spaces or quotes is quoted as in JSON, so that a program can
-parse every line. The JSON format parses the same fields.
+parse every line. The JSON format parses the same fields. A traceback is the value of the field `exception`: a collector
+of logs takes each line for an event, and mixes the lines of several replicas.
 """
 
 from __future__ import annotations
@@ -54,8 +55,7 @@ class _KeyValueFormatter(logging.Formatter):
         stamp = format_micro_time(record.created)
         line = f"{stamp} {record.levelname.lower()} {record.name} {_message(record)}"
         if record.exc_info and record.levelno >= logging.ERROR:
-            # Continuation lines begin with a tab, because an error's text could look like a log line.
-            line += "".join(f"\n\t{on_one_line(each)}" for each in self.formatException(record.exc_info).splitlines())
+            line += f" exception={_quoted(_encodable(self.formatException(record.exc_info)))}"
         return line
 
 
@@ -84,9 +84,15 @@ class _JSONFormatter(logging.Formatter):
             name, value = field.groups()
             entry.setdefault(name, numbers.get(field.start(2), _unquoted(value)))
         if record.exc_info and record.levelno >= logging.ERROR:
-            entry.setdefault("err", str(record.exc_info[1]))
-            entry["exception"] = self.formatException(record.exc_info)
+            entry.setdefault("err", _error_text(record.exc_info[1]))
+            entry["exception"] = _encodable(self.formatException(record.exc_info))
         return on_one_line(msgspec.json.encode(entry).decode())
+
+
+def _error_text(error: BaseException | None) -> str:
+    from pyscheduler.framework.errors import text_of  # noqa: PLC0415 - commands that only print import no framework
+
+    return _cut(text_of(error)) if error is not None else ""
 
 
 def _message(record: logging.LogRecord, numbers: dict[int, object] | None = None) -> str:
@@ -144,6 +150,10 @@ def _cut(text: str) -> str:
     """Cut a text to the maximum length and escape characters that cannot be encoded."""
     if len(text) > _LIMIT:
         text = f"{text[:_LIMIT]}... ({len(text)} characters)"
+    return _encodable(text)
+
+
+def _encodable(text: str) -> str:
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
@@ -220,7 +230,10 @@ def _set_module_levels(vmodule: Mapping[str, int]) -> None:
     logging.setLoggerClass(Logger if vmodule else logging.Logger)
     for name, logger in list(logging.root.manager.loggerDict.items()):
         if isinstance(logger, logging.Logger) and _is_known(name):
-            logger.setLevel(_own_level(name, vmodule) or logging.NOTSET)
+            level = _own_level(name, vmodule)
+            # The level of `decision` is that of the program, as `set_verbosity` has set it: no package is above it.
+            if level is not None or name != _DECISION:
+                logger.setLevel(level or logging.NOTSET)
 
 
 def _is_known(name: str) -> bool:

@@ -15,6 +15,7 @@ import click
 import pytest
 
 from pyscheduler.api import Pod
+from pyscheduler.cli import run as run_module
 from pyscheduler.cli.main import cli, main
 from pyscheduler.framework import PLUGIN_API, CycleState, FilterPlugin, Nodes, NodeStatuses, PostBindPlugin
 from pyscheduler.plugins.node_resources.fit import NodeResourcesFit
@@ -196,6 +197,18 @@ def test_examples_in_help_are_commands(name: str, run: Run) -> None:
         assert command is not None
         known = {option for parameter in command.params for option in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= known
+
+
+def test_crash_of_the_scheduler_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collector of logs sees an error that ends the program as one event."""
+
+    async def crash(*_: object, **__: object) -> bool:
+        raise ValueError("a fault\nof the program")
+
+    monkeypatch.setattr(run_module, "run_on_cluster", crash)
+    code, _, err = run("run", "-v=0", "--logging-format=json", "--secure-port=0")
+    (line,) = err.splitlines()
+    assert (code, json.loads(line)["err"]) == (1, "a fault\nof the program")
 
 
 def test_version(run: Run) -> None:

@@ -135,16 +135,40 @@ def test_user_text_cannot_add_fields(message: str, text: str, capsys: pytest.Cap
         assert entry["text"] in {text, text.encode(errors="backslashreplace").decode()}
 
 
-def test_error_text_cannot_look_like_a_log_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """In a traceback, too, what somebody else wrote stays behind a tab."""
-    logs.configure(verbosity=0, json=False)
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("json_lines", [False, True], ids=["text", "json"])
+def test_traceback_is_a_field_of_its_line(text: str, json_lines: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """The text of an error can neither begin a line nor add a field; the traceback is whole."""
+    logs.configure(verbosity=0, json=json_lines)
     try:
-        raise ValueError("x\n2026-11-21T00:00:00.000000Z info pyscheduler Successfully bound pod=a/b node=n\r")
+        raise ValueError(text)
     except ValueError:
-        LOG.exception("Failed")
-    _, *rest = capsys.readouterr().err.split("\n")
-    assert all(line.startswith("\t") for line in rest[:-1])
-    assert "\r" not in "".join(rest)
+        LOG.exception("Failed pod=%s", "a/b")
+    (line,) = capsys.readouterr().err.splitlines()
+    if json_lines:
+        entry = json.loads(line)
+        assert set(entry) == {"ts", "level", "logger", "caller", "msg", "pod", "err", "exception"}
+        assert len(entry["err"]) < 5000
+        exception = entry["exception"]
+    else:
+        found = re.fullmatch(r'\S+ error pyscheduler\.tests Failed pod=a/b exception=("(?:[^"\\]|\\.)*")', line)
+        assert found is not None
+        exception = json.loads(found[1])
+    assert exception.startswith("Traceback (most recent call last):\n")
+    assert exception.endswith(f"ValueError: {text.encode(errors='backslashreplace').decode()}")
+
+
+def test_error_without_text_keeps_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """An error whose text cannot be read is logged like any other."""
+
+    class BrokenError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    logs.configure(verbosity=0, json=True)
+    LOG.error("Failed", exc_info=BrokenError())
+    entry = json.loads(capsys.readouterr().err)
+    assert entry["err"] == "<exception str() failed>"
 
 
 @given(text=st.text(), json_lines=st.booleans())
@@ -161,21 +185,13 @@ def test_any_text_is_one_line(text: str, json_lines: bool) -> None:
         assert (json.loads(value) if value.startswith('"') else value) == text
 
 
-def test_errors_carry_their_traceback(capsys: pytest.CaptureFixture[str]) -> None:
-    """A fault of the program keeps its traceback, within the one line where lines are JSON."""
-    try:
-        raise ValueError("fault")
-    except ValueError:
-        logs.configure(verbosity=0, json=True)
-        LOG.exception("Failed pod=%s", "a/b")
-        logs.configure(verbosity=0, json=False)
-        LOG.exception("Failed pod=%s", "a/b")
-    first, *rest = capsys.readouterr().err.splitlines()
-    entry = json.loads(first)
-    assert entry["exception"].endswith("ValueError: fault")
-    assert entry["err"] == "fault"
+def test_errors_have_no_verbosity_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """A fault of the program has its text in `err`, and no `v`."""
+    logs.configure(verbosity=0, json=True)
+    LOG.error("Failed pod=%s", "a/b", exc_info=ValueError("fault"))
+    entry = json.loads(capsys.readouterr().err)
+    assert (entry["err"], entry["exception"]) == ("fault", "ValueError: fault")
     assert "v" not in entry
-    assert rest[-1] == "\tValueError: fault"
 
 
 @pytest.mark.parametrize(
@@ -212,6 +228,22 @@ def test_verbosity(verbosity: int, shown: list[str], capsys: pytest.CaptureFixtu
         assert [line.split()[-1] for line in capsys.readouterr().err.splitlines()] == shown
     logging.getLogger("asyncio").info("other")
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("verbosity", "vmodule", "shown"),
+    [
+        pytest.param(0, "", False, id="warnings only"),
+        pytest.param(2, "", True, id="decisions"),
+        pytest.param(2, "decision=0", False, id="turned off"),
+        pytest.param(0, "decision=2", True, id="turned on"),
+    ],
+)
+def test_verbosity_of_decisions(levels: None, verbosity: int, vmodule: str, shown: bool) -> None:
+    """The logger of stories has the verbosity of the program, or that which --vmodule names."""
+    logging.getLogger("decision")
+    logs.configure(verbosity=verbosity, json=False, vmodule=parse_vmodule(vmodule) if vmodule else None)
+    assert logging.getLogger("decision").isEnabledFor(logging.INFO) is shown
 
 
 def test_a_message_that_does_not_fit_its_arguments(capsys: pytest.CaptureFixture[str]) -> None:

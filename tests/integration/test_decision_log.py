@@ -1,0 +1,81 @@
+"""The logger `decision` of running schedulers: one line of fields for each change of the reason why a pod waits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyscheduler.testing import pod_manifest
+from tests.integration.conftest import Served
+from tests.integration.manifest_cases import KAI_GROUPS, VOLCANO_GROUPS, Json, kai_queue, volcano_queue
+from tests.integration.programs import nodes, program
+from tests.integration.test_manifests import CRDS
+
+pytestmark = pytest.mark.slow
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+
+
+def decisions(lines: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the decoded lines of the logger; every line has to be an object of JSON."""
+    return [entry for entry in map(json.loads, lines) if entry["logger"] == "decision"]
+
+
+def kai_job(name: str, cpu: str) -> list[Json]:
+    """Return a group of KAI with one pod."""
+    version = KAI_GROUPS.removeprefix("/apis/").removesuffix("/podgroups")
+    spec = {"minMember": 1, "queue": "team"}
+    return [
+        {"apiVersion": version, "kind": "PodGroup", "metadata": {"name": name, "namespace": "default"}, "spec": spec},
+        pod_manifest(
+            name, scheduler_name="pyscheduler-kai", requests={"cpu": cpu}, annotations={"pod-group-name": name}
+        ),
+    ]
+
+
+def volcano_job(name: str, cpu: str) -> list[Json]:
+    """Return a group of Volcano with one pod."""
+    version = VOLCANO_GROUPS.removeprefix("/apis/").removesuffix("/podgroups")
+    group = {"apiVersion": version, "kind": "PodGroup", "metadata": {"name": name, "namespace": "default"}}
+    annotations = {"scheduling.k8s.io/group-name": name}
+    return [
+        {**group, "spec": {"minMember": 1, "queue": "team"}},
+        pod_manifest(name, scheduler_name="pyscheduler-volcano", requests={"cpu": cpu}, annotations=annotations),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("config", "queues", "job", "reason"),
+    [
+        pytest.param(
+            "batch-kai.yaml", [kai_queue("all"), kai_queue("team", "all")], kai_job, "PodSchedulingErrors", id="kai"
+        ),
+        pytest.param("batch-volcano.yaml", [volcano_queue("team")], volcano_job, "QueueLimit", id="volcano"),
+    ],
+)
+async def test_batch_profiles_log_why_each_pod_waits(
+    served_cluster: Served, config: str, queues: list[Json], job: Any, reason: str
+) -> None:
+    """At -v=2, each change of a pod's story is one JSON object, with the fields that a collector of logs indexes."""
+    cluster, api = served_cluster.cluster, served_cluster.api
+    for file in CRDS:
+        cluster.load(file.read_bytes())
+    cluster.add(*queues, *nodes(1), *job("small", "1"), *job("large", "64"))
+    run = ("run", "--config", str(CONFIGS / config), "--master", api.url, "--leader-elect=false", "--secure-port=0")
+    async with program(*run, "-v=2", "--logging-format=json") as scheduler:
+        await scheduler.said('"reason":"Scheduled"')
+        await scheduler.said(f'"reason":"{reason}"')
+    told = decisions(scheduler.err)
+    uids = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in cluster.pods()}
+    bound = next(entry for entry in told if entry["reason"] == "Scheduled")
+    assert (bound["pod"], bound["uid"], bound["node"]) == ("default/small", uids["small"], "node-000")
+    waits = next(entry for entry in told if entry["reason"] == reason)
+    assert (waits["pod"], waits["uid"]) == ("default/large", uids["large"])
+    assert waits["profile"] == job("large", "64")[1]["spec"]["schedulerName"]
+    assert waits["message"].startswith(f"{reason}: ")
+    assert {"msg", "v", "ts", "firstSeen", "queue"} <= waits.keys()
+    assert (waits["msg"], waits["v"]) == ("Pod story changed", 2)
