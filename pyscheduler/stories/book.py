@@ -22,10 +22,11 @@ from itertools import groupby, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from kube_objects.times import format_micro_time, parse_time
+from kube_objects.times import parse_time
 from pyscheduler.api import DecodeError
 from pyscheduler.framework.events import UNSCHEDULED_POD_ADD
 from pyscheduler.framework.stories import Stories
+from pyscheduler.stories.lines import LOGGER, log_change
 from pyscheduler.stories.record import (
     DELETED,
     SCHEDULED,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["GATED", "StoryBook"]
 
 #: Each change is a line of this logger, whatever the verbosity of other loggers.
-_log = logging.getLogger("decision")
+_log = logging.getLogger(LOGGER)
 
 #: The reason of a pod that a PreEnqueue plugin holds back.
 GATED: Final = "SchedulingGated"
@@ -183,7 +184,7 @@ class StoryBook(Stories):
         if not self._leads:
             return
         if _log.isEnabledFor(logging.INFO):
-            _write(story, run, before)
+            log_change(story, run, before)
         for listener in self.listeners:
             listener(story, run)
 
@@ -270,33 +271,3 @@ def _size(story: Story) -> int:
         total += size(run.woken) if run.woken else 0
         total += sum(map(size, run.others))
     return total
-
-
-def _write(story: Story, run: Run, before: Run | None) -> None:
-    """Log a change with everything that `pyscheduler explain --history` needs; the message is last.
-
-    A line that was cut, because the process was killed, has no message at its end, and is recognized by that.
-    """
-    text = "Pod story changed pod=%s uid=%s profile=%s reason=%s firstSeen=%s"
-    values: list[object] = [story.pod, story.uid, story.profile, run.reason, format_micro_time(story.first_seen)]
-
-    def add(name: str, value: object) -> None:
-        nonlocal text
-        text += f" {name}=%s"
-        values.append(value)
-
-    if run.plugins:
-        add("plugins", ",".join(run.plugins))
-    if run.node:
-        add("node", run.node)
-    if story.queue:
-        add("queue", story.queue)
-    if run.others:
-        add("others", ",".join(run.others))
-    if before is not None:
-        add("before", before.reason)
-        add("beforeCount", before.count)
-        add("beforeLast", format_micro_time(before.last))
-        if before.woken:
-            add("beforeWokenBy", ",".join(f"{event}:{count}" for event, count in before.woken.items()))
-    _log.info(f'{text} message="%s"', *values, run.message)
