@@ -16,6 +16,7 @@ import asyncio
 import logging
 import random
 import socket
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
@@ -124,7 +125,9 @@ async def serve(
         elector.watch()
     try:
         # Before waiting for the server: a mistake in the profiles is reported even if the cluster cannot be reached.
-        scheduler = build_scheduler(options, transport, metrics)
+        # Imports take a second or two, and nothing waits for the loop yet.
+        with heartbeat.paused() if heartbeat is not None else nullcontext():
+            scheduler = build_scheduler(options, transport, metrics)
         reloader = _reloader(options, scheduler)
         ports = _ports(options, scheduler, elector, metrics, heartbeat, stop, reloader)
     except BaseException:

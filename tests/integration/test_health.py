@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 import signal
+from pathlib import Path
 
 from kube_testserver.serving.faults import Fault
 from tests.integration.conftest import Served
 from tests.integration.programs import FAST, Api, free_port, nodes, pods, program
+from tests.integration.test_bad_input import ENABLED, PLUGIN, hooks, install
+
+#: How long a plugin takes to be imported, in seconds: so long that no busy machine blocks a loop.
+IMPORT_SECONDS = 4
 
 
 async def test_probes_and_pages(served_cluster: Served) -> None:
@@ -45,3 +50,18 @@ async def test_probes_and_pages(served_cluster: Served) -> None:
         assert (await health("POST", "/metrics", {}))[0] == 405
         scheduler.send(signal.SIGTERM)
         assert await scheduler.ended() == 0
+
+
+async def test_imports_are_no_block_of_the_loop(served_cluster: Served, tmp_path: Path) -> None:
+    """Slow imports at the start do not make an alert fire: nothing waits for the event loop yet."""
+    module = f"import time\n\ntime.sleep({IMPORT_SECONDS})\n{PLUGIN}"
+    environment = install(tmp_path, "late", hooks("Mine", "late_plugin:Mine"), late_plugin=module)
+    file, port = tmp_path / "config.yaml", free_port()
+    header = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    file.write_text(header + ENABLED % "Mine")
+    arguments = ("--config", str(file), "--master", served_cluster.url, "--health-port", str(port))
+    async with program("run", *arguments, env=environment) as scheduler:
+        await scheduler.said("Successfully acquired lease")
+        _, text = await Api(f"http://127.0.0.1:{port}")("GET", "/metrics")
+        (seconds,) = re.findall(r"(?m)^pyscheduler_event_loop_longest_block_seconds (\S+)$", text)
+        assert float(seconds) < IMPORT_SECONDS

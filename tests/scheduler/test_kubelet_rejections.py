@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kube_testserver.serving.faults import Fault
 from kube_testserver.virtual_time import settle
 from pyscheduler import Pod
 from tests.scheduler.measured import Measured
@@ -76,6 +77,25 @@ async def test_pod_of_another_scheduler_on_the_node_is_noted(cluster: FakeCluste
     refuse(cluster)
     await cluster.clock.advance(1)
     assert found(measured) == {("OutOfcpu", is_other): 1}
+
+
+async def test_race_of_two_schedulers_is_counted(cluster: FakeCluster) -> None:
+    """Another scheduler takes the node while our binding is on its way: the kubelet refuses the second pod."""
+    cluster.add_node("n", allocatable={"cpu": "1"})
+    kubelets = cluster.server.lifecycle(run_pods=False)
+    kubelets.start()
+    measured = Measured(cluster)
+    await measured.start()
+    binding = cluster.server.faults.add(Fault(method="POST", path="/pods/p/binding$", delay_seconds=1))
+    cluster.add_pod("p", requests={"cpu": "1"})
+    await cluster.clock.advance(0.5)
+    assert binding.hits == 1
+    cluster.add_pod("theirs", scheduler_name="default-scheduler", node_name="n", requests={"cpu": "1"})
+    await cluster.clock.advance(2)
+    assert cluster.pod("p").status.reason == "OutOfcpu"
+    assert found(measured) == {("OutOfcpu", "true"): 1}
+    assert measured.stories.of("default/p")[0].reason == "RejectedByKubelet"
+    kubelets.stop()
 
 
 async def test_other_ends_of_pods_are_not_counted(cluster: FakeCluster) -> None:

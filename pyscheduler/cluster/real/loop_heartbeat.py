@@ -7,9 +7,12 @@ while the loop is blocked, and a probe fails if the loop was blocked for five se
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kube_objects.clock import Clock, Timer
 
 __all__ = ["Heartbeat"]
@@ -53,6 +56,15 @@ class Heartbeat:
         self._due = math.inf
         if self._timer is not None:
             self._timer.cancel()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Do not count what blocks the loop within the block."""
+        self.stop()
+        try:
+            yield
+        finally:
+            self.start()
 
     def blocked_seconds(self) -> float:
         """Return for how long the loop has not turned though it should have; 0 while it turns."""

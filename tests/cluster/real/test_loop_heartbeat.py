@@ -109,6 +109,17 @@ def test_the_longest_block_is_forgotten_after_two_minutes(held: Held, heartbeat:
     assert heartbeat.longest_seconds() >= 900
 
 
+def test_block_during_a_pause_does_not_count(held: Held, heartbeat: Heartbeat) -> None:
+    """A start of the program may block the loop, while nothing waits for it, and is no reason for an alert."""
+    with heartbeat.paused():
+        held.time += 100
+        assert heartbeat.blocked_seconds() == 0
+    held.turn(0.0)
+    assert heartbeat.longest_seconds() == 0
+    held.turn(3.0)
+    assert heartbeat.longest_seconds() == pytest.approx(3)
+
+
 @pytest.mark.slow
 async def test_the_loop_of_a_program_beats() -> None:
     """On a real loop, the heartbeat measures how long the thread was blocked."""
