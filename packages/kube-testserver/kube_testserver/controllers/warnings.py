@@ -20,10 +20,27 @@ _log = logging.getLogger(__name__)
 
 
 def record_warning(
-    registry: Registry, resource: Resource, record: Record, reason: str, message: str, *, component: str, node: str = ""
-) -> None:
-    """Store an event of type Warning about an object, reported by a component (on a node)."""
+    registry: Registry,
+    resource: Resource,
+    record: Record,
+    reason: str,
+    message: str,
+    *,
+    component: str,
+    node: str = "",
+    last: Record | None = None,
+) -> Record | None:
+    """Store an event of type Warning about an object, reported by a component (on a node), and return it.
+
+    `last` is the event that reported the same problem before; if it still exists, its count grows and its message
+    changes. None: the event could not be stored, because the namespace is terminating.
+    """
     now = format_time(registry.wall())
+    stored = registry.collection(EVENTS).get(last.key) if last is not None else None
+    if stored is not None:
+        known = stored.decode()
+        changed = {"count": known["count"] + 1, "lastTimestamp": now, "message": message}
+        return registry.put(EVENTS, stored, known | changed)
     event: Object = {
         "metadata": {"generateName": f"{record.name}."},
         "involvedObject": {
@@ -45,6 +62,7 @@ def record_warning(
         "count": 1,
     }
     try:
-        registry.create(EVENTS, record.namespace, event)
-    except StatusError as error:  # the namespace is terminating
+        return registry.create(EVENTS, record.namespace, event)
+    except StatusError as error:
         _log.debug("%s=%s event=%s was not stored: %s", resource.kind.lower(), record.key, reason, error)
+        return None

@@ -26,6 +26,7 @@ from kube_testserver.workloads.objects import (
     pod_of,
     template_hash,
 )
+from kube_testserver.workloads.problems import REPLICA_FAILURE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,9 +104,18 @@ def deployment(obj: Object, view: View) -> Plan:
         **counts,
         "updatedReplicas": updated,
         "observedGeneration": obj["metadata"].get("generation", 1),
-        "conditions": [condition, progress],
+        "conditions": [condition, progress, *_replica_failure(sorted(present, key=lambda one: name_of(one) != name))],
     }
     return Plan(children=tuple(Child(obj=one) for one in (latest, *older)), status=status)
+
+
+def _replica_failure(replica_sets: Sequence[Object]) -> Sequence[Object]:
+    """Return the condition of a Deployment for the first ReplicaSet that could not create its pods."""
+    for replica_set in replica_sets:
+        for one in (replica_set.get("status") or {}).get("conditions") or ():
+            if one.get("type") == REPLICA_FAILURE:
+                return [{**one, "lastUpdateTime": one.get("lastTransitionTime")}]
+    return ()
 
 
 def replica_set(obj: Object, view: View) -> Plan:
@@ -113,7 +123,7 @@ def replica_set(obj: Object, view: View) -> Plan:
     spec = obj["spec"]
     pod = pod_of(spec.get("template") or {}, base=f"{name_of(obj)}-")
     children = (Child(obj=pod, count=as_int(spec.get("replicas"), 1)),)
-    return Plan(children=children, status=_counts(obj, view.children(obj)))
+    return Plan(children=children, status=_counts(obj, view.children(obj)), reports_failure=True)
 
 
 def stateful_set(obj: Object, view: View) -> Plan:

@@ -59,6 +59,8 @@ class Plan:
     status: Object = attrs.field(factory=dict)
     #: Fields of the workload itself to set.
     change: Object = attrs.field(factory=dict)
+    #: Report in the condition `ReplicaFailure` that an object could not be created.
+    reports_failure: bool = False
 
 
 Rule = Callable[[Object, View], Plan]
@@ -75,3 +77,5 @@ class WorkloadKind:
     rule: Rule
     #: Kinds of the objects that the controller makes, and deletes if they are too many.
     makes: tuple[str, ...] = ("Pod",)
+    #: The name of the controller, in its events.
+    component: str = attrs.field(default=attrs.Factory(lambda self: f"{self.kind.lower()}-controller", takes_self=True))

@@ -11,16 +11,20 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from kube_objects.errors import ConfigError
 from kube_objects.times import format_time
 from kube_testserver.controllers.follower import Follower
 from kube_testserver.controllers.garbage_collection import controller_of, owners_of
+from kube_testserver.controllers.warnings import record_warning
 from kube_testserver.errors import StatusError
 from kube_testserver.patching.json_patches import apply_merge_patch
 from kube_testserver.resources.builtin import PRIORITY_CLASSES
 from kube_testserver.resources.open_definitions import open_definition
 from kube_testserver.rules.deletion import DeleteOptions
 from kube_testserver.workloads.objects import as_int, is_active, name_of, phase_of, uid_of
+from kube_testserver.workloads.problems import NotExpandedError, creation_problem, with_replica_failure
 from kube_testserver.workloads.table import WORKLOAD_KINDS
 
 if TYPE_CHECKING:
@@ -38,15 +42,28 @@ __all__ = ["WorkloadControllers"]
 _PAUSE_SECONDS: Final = 0.01
 #: The least pause after a run, in times that the run took.
 _REST: Final = 4.0
-#: When a workload is looked at again that could not be expanded.
+#: When a workload is looked at again that could not be expanded; each time that it fails again doubles the time.
 _RETRY_SECONDS: Final = 1.0
+_RETRY_SECONDS_AT_MOST: Final = 60.0
 #: Fields of the spec of a present object that follow its workload; pods do not change.
 _FOLLOWED: Final = ("replicas", "suspend", "parallelism", "minMember", "minTaskMember", "minResources", "queue")
+
+#: A manifest may have anything where a number or a template belongs.
+_MALFORMED: Final = (ConfigError, LookupError, TypeError, ValueError, AttributeError)
 
 _Place = tuple[str, str]
 """A collection and a key."""
 
 _log = logging.getLogger(__name__)
+
+
+@attrs.define
+class _Failure:
+    """A workload that cannot be expanded: the times that it failed in a row, its next attempt, and its event."""
+
+    times: int = 0
+    timer: Timer | None = None
+    event: Record | None = None
 
 
 class WorkloadControllers:
@@ -64,14 +81,12 @@ class WorkloadControllers:
         self._due: dict[_Place, None] = {}
         self._pause = _PAUSE_SECONDS
         self._timer: Timer | None = None
-        self._is_running = False
-        #: Workloads that could not be expanded; each is reported once.
-        self._failed: set[_Place] = set()
+        #: Workloads that could not be expanded.
+        self._failures: dict[_Place, _Failure] = {}
 
     def start(self) -> None:
         """Define the kinds that the server does not know, then follow all workloads and their objects."""
         cluster = self._cluster
-        self._is_running = True
         for row in self._kinds:
             if cluster.table.find_kind(_api_version(row), row.kind) is None:
                 cluster.add(open_definition(row.group, row.kind, row.plural, [row.version]))
@@ -90,12 +105,13 @@ class WorkloadControllers:
 
     def stop(self) -> None:
         """Leave all workloads as they are; idempotent."""
-        self._is_running = False
         for follower in self._followers:
             follower.stop()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        for place in list(self._failures):
+            self._end_failure(place)
 
     # --- what changed ----------------------------------------------------------------------------
 
@@ -118,7 +134,7 @@ class WorkloadControllers:
         if is_deleted:
             self._decoded.pop(place, None)
             self._children.pop(record.uid, None)
-            self._failed.discard(place)
+            self._end_failure(place)
         if resource.kind == "Node":
             self._schedule(
                 (collection, one.key)
@@ -157,20 +173,51 @@ class WorkloadControllers:
         for place in due:
             try:
                 self._reconcile(place)
-            except (ConfigError, StatusError, LookupError, TypeError, ValueError, AttributeError) as error:
+            except (
+                NotExpandedError,
+                ConfigError,
+                StatusError,
+                LookupError,
+                TypeError,
+                ValueError,
+                AttributeError,
+            ) as error:
                 # A manifest may have anything where a number or a template belongs.
-                if place not in self._failed:
-                    self._failed.add(place)
-                    _log.warning("workload=%s/%s was not expanded: %s: %s", *place, type(error).__name__, error)
-                self._cluster.clock.call_later(_RETRY_SECONDS, partial(self._retry, place))
+                self._note_failure(place, error)
             else:
-                self._failed.discard(place)
+                self._end_failure(place)
         self._pause = max(_PAUSE_SECONDS, _REST * (self._cluster.clock.now() - begun))
 
-    def _retry(self, place: _Place) -> None:
-        """Look again at a workload that could not be expanded: what it names may exist now."""
-        if self._is_running and place in self._failed:
-            self._schedule([place])
+    def _note_failure(self, place: _Place, error: Exception) -> None:
+        """Report that a workload could not be expanded, and look at it again later: what it needs may exist then."""
+        failure = self._failures.setdefault(place, _Failure())
+        if not failure.times:
+            text = error if isinstance(error, NotExpandedError) else f"{type(error).__name__}: {error}"
+            _log.warning("workload=%s/%s was not expanded: %s", *place, text)
+        if isinstance(error, NotExpandedError):
+            resource, row = self._rows[place[0]]
+            record = self._cluster.registry.collection(resource).get(place[1])
+            if record is not None:
+                failure.event = record_warning(
+                    self._cluster.registry,
+                    resource,
+                    record,
+                    error.reason,
+                    error.message,
+                    component=row.component,
+                    last=failure.event,
+                )
+        if failure.timer is not None:
+            failure.timer.cancel()
+        pause = min(_RETRY_SECONDS * 2.0 ** min(failure.times, 16), _RETRY_SECONDS_AT_MOST)
+        failure.timer = self._cluster.clock.call_later(pause, partial(self._schedule, [place]))
+        failure.times += 1
+
+    def _end_failure(self, place: _Place) -> None:
+        """Forget that a workload could not be expanded."""
+        failure = self._failures.pop(place, None)
+        if failure is not None and failure.timer is not None:
+            failure.timer.cancel()
 
     def _reconcile(self, place: _Place) -> None:
         resource, row = self._rows[place[0]]
@@ -185,20 +232,34 @@ class WorkloadControllers:
         for child in plan.children:
             owner = child.owner or obj
             wanted[_slot(uid_of(owner), child.obj)] += child.count
-        for child in plan.children:
-            self._ensure(child, child.owner or obj, wanted)
+        problem = None
+        try:
+            for child in plan.children:
+                self._ensure(child, obj, wanted)
+        except NotExpandedError as error:
+            # As in kube-controller-manager, no more is created now, but the rest is done.
+            problem = error
         for present in self.children(obj):
             if present["kind"] in row.makes and _slot(uid_of(obj), present) not in wanted and is_active(present):
                 self._delete(present)
-        self._update(resource, record, plan.change, plan.status)
+        status = plan.status
+        if plan.reports_failure:
+            conditions = (obj.get("status") or {}).get("conditions") or ()
+            status = {**status, "conditions": with_replica_failure(conditions, problem, self.now())}
+        # A claim is bound only to a volume that exists.
+        if problem is None or not plan.change:
+            self._update(resource, record, plan.change, status)
+        if problem is not None:
+            raise problem
 
-    def _ensure(self, child: Child, owner: Object, wanted: Counter[tuple[str, str, str]]) -> None:
+    def _ensure(self, child: Child, workload: Object, wanted: Counter[tuple[str, str, str]]) -> None:
         """Create what is missing of a child, delete what is too much, and update the fields that follow."""
+        owner = child.owner or workload
         slot = _slot(uid_of(owner), child.obj)
         if "name" in child.obj["metadata"]:
             present = self._find(child, owner)
             if present is None:
-                self._create(child, owner)
+                self._create(child, workload)
             elif child.replace_failed and phase_of(present) == "Failed":
                 self._delete(present)
             elif present["kind"] != "Pod" and child.owned:
@@ -214,7 +275,7 @@ class WorkloadControllers:
         for surplus in alive[wanted[slot] :]:
             self._delete(surplus)
         for _ in range(wanted[slot] - len(alive)):
-            self._create(child, owner)
+            self._create(child, workload)
 
     def _find(self, child: Child, owner: Object) -> Object | None:
         """Return the object that has the name of a child."""
@@ -223,7 +284,8 @@ class WorkloadControllers:
         record = self._cluster.registry.collection(resource).get(key)
         return None if record is None else resource.view(record.decode())
 
-    def _create(self, child: Child, owner: Object) -> None:
+    def _create(self, child: Child, workload: Object) -> None:
+        owner = child.owner or workload
         resource = self._cluster.resource_of(child.obj)
         namespace = _namespace(owner) if resource.namespaced else ""
         metadata = dict(child.obj["metadata"])
@@ -231,7 +293,10 @@ class WorkloadControllers:
             reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"]}
             reference |= {"name": name_of(owner), "uid": uid_of(owner)}
             metadata["ownerReferences"] = [{**reference, "controller": True, "blockOwnerDeletion": True}]
-        record = self._cluster.registry.create(resource, namespace, {**child.obj, "metadata": metadata})
+        try:
+            record = self._cluster.registry.create(resource, namespace, {**child.obj, "metadata": metadata})
+        except StatusError as error:
+            raise creation_problem(workload, child.obj, str(error)) from error
         if child.owned:
             self._children.setdefault(uid_of(owner), {})[resource.collection, record.key] = resource
         if "status" in child.obj:

@@ -116,6 +116,23 @@ def owner(obj: Json) -> tuple[str, str]:
 SELECTOR = {"matchLabels": {"app": "w"}}
 
 
+def quota(hard: Json) -> Json:
+    """Return a ResourceQuota."""
+    metadata = {"name": "q", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
+
+
+def warnings(simulation: Simulation, kind: str) -> list[Json]:
+    """Return the events about objects of a kind."""
+    return [one for one in simulation.cluster.objects("v1", "Event") if one["involvedObject"]["kind"] == kind]
+
+
+def conditions(simulation: Simulation, kind: str) -> Json:
+    """Return the conditions of the only object of a kind in apps/v1, by type."""
+    (obj,) = simulation.cluster.objects("apps/v1", kind)
+    return {one["type"]: one for one in obj["status"].get("conditions") or ()}
+
+
 async def test_a_deployment_scales_and_replaces_pods(simulation: Simulation) -> None:
     """Pods follow replicas, a deleted or failed pod is replaced, and a new template has a new ReplicaSet."""
     spec = {"replicas": 3, "selector": SELECTOR, "template": template()}
@@ -435,7 +452,7 @@ async def test_a_ray_cluster_follows_its_replicas(simulation: Simulation) -> Non
 async def test_a_workload_that_cannot_be_expanded_is_tried_again(
     simulation: Simulation, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The reason is logged once; the pods are there once what was missing exists."""
+    """The reason is logged once; the pods are created once what was missing exists."""
     caplog.set_level(logging.WARNING)
     spec = {"replicas": 1, "selector": SELECTOR, "template": template(priorityClassName="late")}
     simulation.add("apps/v1", "ReplicaSet", spec)
@@ -447,6 +464,116 @@ async def test_a_workload_that_cannot_be_expanded_is_tried_again(
         {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "late"}, "value": 7}
     )
     assert len(await simulation.settle()) == 1
+
+
+async def test_a_deployment_over_its_quota_says_so_until_its_pods_exist(simulation: Simulation) -> None:
+    """The ReplicaSet has an event and the condition ReplicaFailure, which the Deployment takes over."""
+    (limit,) = simulation.cluster.add(quota({"pods": "2"}))
+    simulation.add("apps/v1", "Deployment", {"replicas": 3, "selector": SELECTOR, "template": template()})
+    assert len(await simulation.settle()) == 2
+    (replica_set,) = simulation.cluster.objects("apps/v1", "ReplicaSet")
+    assert replica_set["status"]["readyReplicas"] == 2
+    text = f'pods "{replica_set["metadata"]["name"]}-'
+    reason = '" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2'
+    (event,) = warnings(simulation, "ReplicaSet")
+    assert (event["type"], event["reason"], event["source"]) == (
+        "Warning",
+        "FailedCreate",
+        {"component": "replicaset-controller"},
+    )
+    assert event["involvedObject"]["uid"] == replica_set["metadata"]["uid"]
+    assert event["message"].startswith(f"Error creating: {text}")
+    assert event["message"].endswith(reason)
+    failure = conditions(simulation, "ReplicaSet")["ReplicaFailure"]
+    assert (failure["status"], failure["reason"]) == ("True", "FailedCreate")
+    assert failure["message"].startswith(text)
+    assert failure["message"].endswith(reason)
+    assert conditions(simulation, "Deployment")["ReplicaFailure"] == {
+        **failure,
+        "lastUpdateTime": failure["lastTransitionTime"],
+    }
+    simulation.change(limit, hard={"pods": "3"})
+    await simulation.settle()
+    assert len(await simulation.settle()) == 3
+    assert conditions(simulation, "ReplicaSet") == {}
+    assert set(conditions(simulation, "Deployment")) == {"Available"}
+
+
+async def test_refused_pods_are_tried_again_after_growing_pauses(simulation: Simulation) -> None:
+    """One event counts the attempts; ReplicaFailure keeps its time and its message; a pause is a minute at most."""
+    simulation.cluster.add(quota({"pods": "0"}))
+    simulation.add("apps/v1", "ReplicaSet", {"replicas": 1, "selector": SELECTOR, "template": template()})
+    await simulation.settle()
+    first = conditions(simulation, "ReplicaSet")["ReplicaFailure"]
+    counts = []
+    for _ in range(10):
+        await simulation.clock.advance(60.0)
+        (event,) = warnings(simulation, "ReplicaSet")
+        counts.append(event["count"])
+    assert counts[0] < 10
+    assert counts[-1] - counts[4] == 5
+    assert event["firstTimestamp"] < event["lastTimestamp"]
+    assert conditions(simulation, "ReplicaSet")["ReplicaFailure"] == first
+    assert event["message"] != f"Error creating: {first['message']}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "hard", "spec", "expected"),
+    [
+        pytest.param(
+            ("apps/v1", "StatefulSet"),
+            {"pods": "0"},
+            {"selector": SELECTOR, "template": template()},
+            'FailedCreate: create Pod w-0 in StatefulSet w failed error: pods "w-0" is forbidden: exceeded quota: q',
+            id="stateful-set",
+        ),
+        pytest.param(
+            ("apps/v1", "StatefulSet"),
+            {"persistentvolumeclaims": "0"},
+            {
+                "selector": SELECTOR,
+                "template": template(),
+                "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}],
+            },
+            "FailedCreate: create Pod w-0 in StatefulSet w failed error: failed to create PVC data-w-0: "
+            'persistentvolumeclaims "data-w-0" is forbidden: exceeded quota: q',
+            id="claim",
+        ),
+        pytest.param(
+            ("apps/v1", "DaemonSet"),
+            {"pods": "0"},
+            {"selector": SELECTOR, "template": template()},
+            'FailedCreate: Error creating: pods "w-',
+            id="daemon-set",
+        ),
+        pytest.param(
+            ("batch/v1", "Job"),
+            {"pods": "0"},
+            {"template": template()},
+            'FailedCreate: Error creating: pods "w-',
+            id="job",
+        ),
+        pytest.param(
+            ("apps/v1", "Deployment"),
+            {"count/replicasets.apps": "0"},
+            {"selector": SELECTOR, "template": template()},
+            'ReplicaSetCreateError: Failed to create new replica set "w-',
+            id="deployment",
+        ),
+    ],
+)
+async def test_refused_objects_are_reported_on_their_workload(
+    simulation: Simulation, kind: tuple[str, str], hard: Json, spec: Json, expected: str
+) -> None:
+    """Reason and text are kube-controller-manager's; the status is written."""
+    simulation.cluster.add(quota(hard))
+    simulation.add(*kind, spec)
+    await simulation.settle()
+    (event,) = warnings(simulation, kind[1])
+    assert f"{event['reason']}: {event['message']}".startswith(expected)
+    assert "is forbidden: exceeded quota: q" in event["message"]
+    assert event["reportingComponent"] == f"{kind[1].lower()}-controller"
+    assert simulation.cluster.get(*kind, "w", namespace="default")["status"]
 
 
 @pytest.mark.parametrize(
