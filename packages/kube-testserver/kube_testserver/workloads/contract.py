@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import attrs
@@ -25,8 +25,8 @@ class View(Protocol):
     def priority_of(self, name: str) -> int:
         """Return the value of a PriorityClass; 0 if there is none of that name."""
 
-    def late_classes(self) -> Collection[str]:
-        """Return the names of the StorageClasses whose claims wait for a pod."""
+    def storage_class(self, name: str) -> Object | None:
+        """Return the StorageClass of that name."""
 
     def now(self) -> str:
         """Return the present time, as timestamps of objects have it."""

@@ -28,7 +28,7 @@ from kube_testserver.workloads.problems import NotExpandedError, creation_proble
 from kube_testserver.workloads.table import WORKLOAD_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from kube_objects.clock import Timer
     from kube_testserver.cluster import EmbeddedCluster
@@ -48,6 +48,8 @@ _RETRY_SECONDS_AT_MOST: Final = 60.0
 #: Fields of the spec of a present object that follow its workload; pods do not change.
 _FOLLOWED: Final = ("replicas", "suspend", "parallelism", "minMember", "minTaskMember", "minResources", "queue")
 
+#: Kinds whose changes concern all workloads of another kind.
+_READERS: Final = {"Node": "DaemonSet", "StorageClass": "PersistentVolumeClaim"}
 #: A manifest may have anything where a number or a template belongs.
 _MALFORMED: Final = (ConfigError, LookupError, TypeError, ValueError, AttributeError)
 
@@ -92,8 +94,11 @@ class WorkloadControllers:
                 cluster.add(open_definition(row.group, row.kind, row.plural, [row.version]))
             resource = cluster.resource(_api_version(row), row.kind)
             self._rows[resource.collection] = (resource, row)
-        pods, nodes = cluster.resource("v1", "Pod"), cluster.resource("v1", "Node")
-        for resource in (*(resource for resource, _ in self._rows.values()), pods, nodes):
+        others = (("v1", "Pod"), ("v1", "Node"), ("storage.k8s.io/v1", "StorageClass"))
+        for resource in (
+            *(resource for resource, _ in self._rows.values()),
+            *(cluster.resource(*one) for one in others),
+        ):
             follower = Follower(
                 cluster.registry.collection(resource),
                 clock=cluster.clock,
@@ -135,11 +140,11 @@ class WorkloadControllers:
             self._decoded.pop(place, None)
             self._children.pop(record.uid, None)
             self._end_failure(place)
-        if resource.kind == "Node":
+        if resource.kind in _READERS:
             self._schedule(
                 (collection, one.key)
                 for collection, (kind, _) in self._rows.items()
-                if kind.kind == "DaemonSet"
+                if kind.kind == _READERS[resource.kind]
                 for one in self._cluster.registry.collection(kind).page().records
             )
         else:
@@ -356,10 +361,11 @@ class WorkloadControllers:
         record = self._cluster.registry.collection(PRIORITY_CLASSES).get(name)
         return 0 if record is None else as_int(record.decode().get("value"), 0)
 
-    def late_classes(self) -> Collection[str]:
-        """Return the names of the StorageClasses whose claims wait for a pod."""
-        classes = self._cluster.objects("storage.k8s.io/v1", "StorageClass")
-        return {name_of(one) for one in classes if one.get("volumeBindingMode") == "WaitForFirstConsumer"}
+    def storage_class(self, name: str) -> Object | None:
+        """Return the StorageClass of that name."""
+        resource = self._cluster.resource("storage.k8s.io/v1", "StorageClass")
+        record = self._cluster.registry.collection(resource).get(name)
+        return None if record is None else self._decode(resource, record)
 
     def now(self) -> str:
         """Return the present time, as timestamps of objects have it."""

@@ -25,6 +25,17 @@ _TRAINING: Final = (
 _WITH_GROUP: Final = ("Pod", "PodGroup")
 
 
+_CLAIMS: Final = WorkloadKind(
+    group="",
+    version="v1",
+    kind="PersistentVolumeClaim",
+    plural="persistentvolumeclaims",
+    rule=claim,
+    makes=(),
+    component="persistentvolume-controller",
+)
+
+
 def _row(
     group: str, version: str, kind: str, plural: str, rule: Rule, makes: tuple[str, ...] = ("Pod",)
 ) -> WorkloadKind:
@@ -32,7 +43,7 @@ def _row(
 
 
 WORKLOAD_KINDS: Final = (
-    _row("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", claim, ()),
+    _CLAIMS,
     _row("apps", "v1", "Deployment", "deployments", deployment, ("ReplicaSet",)),
     _row("apps", "v1", "ReplicaSet", "replicasets", replica_set),
     _row("apps", "v1", "StatefulSet", "statefulsets", stateful_set),

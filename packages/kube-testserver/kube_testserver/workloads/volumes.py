@@ -1,6 +1,10 @@
 """PersistentVolumeClaim: each claim gets a volume of its own, which is not tied to a node.
 
-If the StorageClass says `WaitForFirstConsumer`, the claim waits until the scheduler has named the node of a pod.
+If the StorageClass says `WaitForFirstConsumer`, the claim waits until the scheduler has named the node of a pod. If the
+class does not exist, the claim waits until it does.
+
+Differs from kube-controller-manager: a claim without a class gets a volume, too, and no claim gets a volume that a
+client created.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from kube_testserver.workloads.contract import Child, Plan
 from kube_testserver.workloads.objects import name_of, uid_of
+from kube_testserver.workloads.problems import NotExpandedError
 
 if TYPE_CHECKING:
     from kube_testserver.workloads.contract import Object, View
@@ -25,8 +30,12 @@ def claim(obj: Object, view: View) -> Plan:
     annotations = metadata.get("annotations") or {}
     if spec.get("volumeName"):
         return Plan()
-    if spec.get("storageClassName") in view.late_classes() and _SELECTED not in annotations:
-        return Plan()
+    if class_name := spec.get("storageClassName"):
+        storage_class = view.storage_class(class_name)
+        if storage_class is None:
+            raise NotExpandedError("ProvisioningFailed", f'storageclass.storage.k8s.io "{class_name}" not found')
+        if storage_class.get("volumeBindingMode") == "WaitForFirstConsumer" and _SELECTED not in annotations:
+            return Plan()
     name = f"pvc-{uid_of(obj)}"
     storage = ((spec.get("resources") or {}).get("requests") or {}).get("storage", "0")
     modes = spec.get("accessModes") or []
@@ -46,7 +55,7 @@ def claim(obj: Object, view: View) -> Plan:
             },
             "hostPath": {"path": f"/volumes/{name}"},
             "persistentVolumeReclaimPolicy": "Delete",
-            **({"storageClassName": spec["storageClassName"]} if spec.get("storageClassName") else {}),
+            **({"storageClassName": class_name} if class_name else {}),
         },
         "status": {"phase": "Bound"},
     }

@@ -208,18 +208,33 @@ async def test_a_stateful_set_starts_in_order(simulation: Simulation) -> None:
     assert {one["spec"]["claimRef"]["name"] for one in volumes} == {f"data-w-{index}" for index in range(3)}
 
 
+def storage_class(mode: str) -> Json:
+    """Return a StorageClass."""
+    fields = {"metadata": {"name": "c"}, "provisioner": "x", "volumeBindingMode": mode}
+    return {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", **fields}
+
+
+async def test_a_claim_of_a_missing_class_stays_pending(simulation: Simulation) -> None:
+    """An event says so, and there is no volume; the claim is bound as soon as the class exists."""
+    simulation.add("v1", "PersistentVolumeClaim", {"accessModes": ["ReadWriteOnce"], "storageClassName": "c"})
+    await simulation.settle()
+    await simulation.clock.advance(600.0)
+    assert simulation.cluster.objects("v1", "PersistentVolume") == []
+    (claim,) = simulation.cluster.objects("v1", "PersistentVolumeClaim")
+    assert claim["status"] == {"phase": "Pending"}
+    (event,) = warnings(simulation, "PersistentVolumeClaim")
+    assert (event["reason"], event["message"]) == ("ProvisioningFailed", 'storageclass.storage.k8s.io "c" not found')
+    assert event["source"] == {"component": "persistentvolume-controller"}
+    simulation.cluster.add(storage_class("Immediate"))
+    await simulation.clock.advance(1.0)
+    (claim,) = simulation.cluster.objects("v1", "PersistentVolumeClaim")
+    assert claim["status"]["phase"] == "Bound"
+
+
 async def test_a_late_claim_waits_for_a_node(simulation: Simulation) -> None:
     """A claim of a class that waits for its first consumer gets its volume once a node is selected."""
-    simulation.cluster.add(
-        {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "StorageClass",
-            "metadata": {"name": "late"},
-            "provisioner": "x",
-            "volumeBindingMode": "WaitForFirstConsumer",
-        }
-    )
-    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "late"}
+    simulation.cluster.add(storage_class("WaitForFirstConsumer"))
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "c"}
     made = simulation.add("v1", "PersistentVolumeClaim", spec)
     await simulation.settle()
     assert simulation.cluster.objects("v1", "PersistentVolume") == []
