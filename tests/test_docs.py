@@ -120,6 +120,7 @@ def test_commands_are_accepted(page: Path) -> None:
 RUN_BY = {
     "configs/deploy/README.md": "tests/deploy/test_apply.py",
     "docs/how-to/debug-a-plugin.md": "tests/examples/test_debugging.py",
+    "docs/how-to/install-with-helm.md": "tests/deploy/test_chart.py",
     "docs/how-to/operate.md": "tests/deploy/test_operating.py",
     "docs/how-to/runbooks.md": "tests/deploy/test_monitoring.py",
     "docs/tutorial/first-plugin.md": "tests/test_docs.py",

@@ -27,6 +27,7 @@ CONTENTS: Final[Mapping[str, Sequence[str]]] = {
     ],
     "How to: operators": [
         "docs/how-to/run-on-a-cluster",
+        "docs/how-to/install-with-helm",
         "docs/how-to/operate",
         "docs/how-to/runbooks",
         "docs/how-to/group-workloads",

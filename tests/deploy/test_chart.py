@@ -26,15 +26,15 @@ from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.config.load import loads
 from pyscheduler.testing import VirtualClock, node_manifest
 from tests import processes
-from tests.deploy.chart import CHART, PROFILES, Helm, tool
+from tests.deploy.chart import CHART, PROFILES, SCHEMA, VALUES, Helm, tool
 from tests.deploy.conftest import ROOT, manifests, shell_lines
-from tests.deploy.test_chart_files import SCHEMA, VALUES
 from tests.integration.programs import program
 
 #: Values under which every template renders something.
 ALL: dict[str, Any] = {
     "plugins": {"images": [{"image": "plugins:1", "path": "/plugins", "pullPolicy": "Always"}]},
     "priorityClass": {"name": "schedulers", "create": True, "value": 1000},
+    "serviceAccount": {"name": "scheduler"},
     "service": {"enabled": True},
     "networkPolicy": {"enabled": True},
     "monitoring": {
@@ -56,7 +56,7 @@ SHARDS: dict[str, Any] = {
         {"name": "rest", "nodeSelector": {"kai.scheduler/node-pool": ""}},
     ],
 }
-OPERATING = ROOT / "docs/how-to/operate.md"
+PAGE = ROOT / "docs/how-to/install-with-helm.md"
 OWN = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [{schedulerName: own}]\n"
 
 
@@ -71,8 +71,10 @@ RULES = """groups:
 - name: sample
   rules:
   - alert: Sample
-    expr: vector(1) > 0
-    annotations: {summary: "{{ $labels.queue }}"}
+    expr: up{job=~".*pyscheduler.*"} == 0
+    annotations:
+      summary: "{{ $labels.queue }}"
+      runbook_url: docs/how-to/runbooks.md#sample
 """
 
 
@@ -82,7 +84,9 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
     folder = tmp_path_factory.mktemp("helm")
     files = Path(shutil.copytree(CHART, folder / "chart")) / "files"
     (files / "dashboards").mkdir(exist_ok=True)
-    (files / "dashboards/sample.json").write_text('{"title": "{{ sample }}"}', encoding="utf-8")
+    (files / "dashboards/sample.json").write_text(
+        '{"title": "{{ sample }}", "regex": ".*pyscheduler.*"}', encoding="utf-8"
+    )
     (files / "rules.yaml").write_text(RULES, encoding="utf-8")
     return Helm(folder, chart=folder / "chart")
 
@@ -224,6 +228,7 @@ def test_every_value_of_the_schema_changes_what_is_rendered(helm: Helm) -> None:
             id="another form",
         ),
         pytest.param({"priorityClass": {"create": True}}, "names that begin with system- are Kubernetes'", id="class"),
+        pytest.param({"serviceAccount": {"create": False}}, "give serviceAccount.name the name of an", id="account"),
     ],
 )
 def test_a_mistake_gets_a_line(helm: Helm, values: dict[str, Any], said: str) -> None:
@@ -298,17 +303,33 @@ async def test_every_object_is_accepted(helm: Helm) -> None:
 
 
 def test_rules_and_dashboards_are_those_of_their_files(helm: Helm) -> None:
-    """Each file is an object as it stands; Helm leaves the templates of alerts and dashboards alone."""
+    """Helm leaves the templates of alerts and dashboards alone; only the selector of jobs and the address change."""
     rendered = helm.objects(ALL)
-    assert named(rendered, "PrometheusRule")["spec"] == yaml.safe_load(RULES)
-    dashboard = named(rendered, "ConfigMap", "pyscheduler-dashboard-sample")
-    assert dashboard["data"] == {"sample.json": '{"title": "{{ sample }}"}'}
-    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
-    shutil.copytree(CHART, helm.folder / "bare", ignore=shutil.ignore_patterns("rules.yaml"), dirs_exist_ok=True)
-    bare = Helm(helm.folder, chart=helm.folder / "bare")
-    assert "this version of the chart has no files/rules.yaml" in bare.refusal(
-        {"monitoring": {"rules": {"enabled": True}}}
-    )
+    assert named(rendered, "PrometheusRule")["spec"] == yaml.safe_load(RULES.replace(".*pyscheduler.*", "pyscheduler"))
+    for path in (helm.chart / "files/dashboards").iterdir():
+        dashboard = named(rendered, "ConfigMap", f"pyscheduler-dashboard-{path.stem}")
+        text = path.read_text(encoding="utf-8").replace(".*pyscheduler.*", "pyscheduler")
+        assert dashboard["data"] == {path.name: text}
+        assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+
+
+def test_rules_select_the_jobs_of_the_release(helm: Helm) -> None:
+    """These are the names of its Services; a job of another name and the address of the runbooks are values."""
+    site = "https://example.com/"
+    given = {"monitoring": {"job": "mine", "rules": {"enabled": True, "runbooks": site}}}
+    for values, job, base in ((merged(ALL, SHARDS), "pyscheduler-a|pyscheduler-rest", ""), (given, "mine", site)):
+        (group,) = named(helm.objects(values), "PrometheusRule")["spec"]["groups"]
+        (rule,) = group["rules"]
+        assert rule["expr"] == f'up{{job=~"{job}"}} == 0'
+        assert rule["annotations"]["runbook_url"] == f"{base}docs/how-to/runbooks.md#sample"
+
+
+def test_a_chart_without_rules_says_so(helm: Helm) -> None:
+    """It refuses to install none."""
+    bare = Path(shutil.copytree(helm.chart, helm.folder / "bare"))
+    (bare / "files/rules.yaml").unlink()
+    refusal = Helm(helm.folder, chart=bare).refusal({"monitoring": {"rules": {"enabled": True}}})
+    assert "this version of the chart has no files/rules.yaml" in refusal
 
 
 def test_plugins_of_another_image_are_found(helm: Helm, tmp_path: Path) -> None:
@@ -432,33 +453,35 @@ async def test_a_release_takes_over_the_plain_manifests(installed: Installed) ->
     assert len(await installed.checksums()) == 1
 
 
-async def test_the_commands_of_the_operators_page_work(installed: Installed, tmp_path: Path) -> None:
-    """In the order of the page, as they stand: install, a configuration of your own, upgrade."""
-    commands = [words for words in shell_lines(OPERATING) if words[0] == "helm" or "helm-values" in words]
-    assert [words[1] for words in commands] == ["install", "config", "upgrade", "upgrade"]
+async def test_the_commands_of_the_page_work(installed: Installed, tmp_path: Path) -> None:
+    """Each step of the page has its effect, in the page's order."""
     values = tmp_path / "values.yaml"
-    for program_name, *words in commands:
+    configurations = []
+    for program_name, *words in filter(None, shell_lines(PAGE)):
         if program_name == "helm":
-            arguments = [str(values) if word == "values.yaml" else word for word in words]
-            await asyncio.to_thread(installed.helm, *arguments)
-        else:
-            arguments = [word for word in words if not word.startswith(">")]
-            done = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+            await asyncio.to_thread(installed.helm, *(str(values) if word == values.name else word for word in words))
+            configurations += [each["data"]["config.yaml"] for each in await installed.objects("configmaps")]
+        elif program_name == "pyscheduler":
+            done = CliRunner().invoke(cli, words[: words.index(f">{values.name}")], catch_exceptions=False)
             values.write_text(done.stdout, encoding="utf-8")
-    (config,) = await installed.objects("configmaps")
-    assert config["data"]["config.yaml"].strip() == PROFILES["bin-packing"].read_text(encoding="utf-8").strip()
-    (deployment,) = await installed.objects("deployments")
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert container["image"] == f"registry.example.com/pyscheduler:{chart_version()}"
+        elif program_name == "kubectl" and "rollout" not in words:  # there is no such image, so no pod gets ready
+            await installed.kubectl(*words)
+    used = ("default", "coscheduling", "bin-packing", "coscheduling", "coscheduling", "coscheduling", "default")
+    assert configurations == [PROFILES[name].read_text(encoding="utf-8") for name in used]
 
 
-def test_the_values_that_the_operators_page_shows_are_accepted(helm: Helm) -> None:
+def test_the_values_that_the_page_shows_are_accepted(helm: Helm) -> None:
     """Each block of values renders what the text around it says."""
-    blocks = re.findall(r"^```yaml\n(.*?)^```$", OPERATING.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    plugins, shards = (each for text in blocks if isinstance(each := yaml.safe_load(text), dict))
+    text = PAGE.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    plugins, shards, monitoring, policy = map(yaml.safe_load, blocks)
     assert named(helm.objects(plugins), "Deployment")["spec"]["template"]["spec"]["initContainers"]
     assert named(helm.objects(shards), "Queue", "research")["metadata"]["labels"]["kai.scheduler/node-pool"] == "a100"
     rendered = helm.objects({**shards, "profile": "default"})
     config = loads(named(rendered, "ConfigMap", "pyscheduler-a100")["data"]["config.yaml"], source="a100")
     assert [each.scheduler_name for each in config.profiles] == ["pyscheduler-a100"]
-    assert "`schedulerName: pyscheduler-a100`" in OPERATING.read_text(encoding="utf-8")
+    assert "`schedulerName: pyscheduler-a100`" in text
+    rendered = helm.objects(monitoring)
+    assert named(rendered, "PrometheusRule")["metadata"]["labels"]["release"] == "prometheus"
+    assert named(rendered, "ServiceMonitor")["metadata"]["labels"]["release"] == "prometheus"
+    assert named(helm.objects(policy), "NetworkPolicy")["spec"]["ingress"][0]["from"] == policy["networkPolicy"]["from"]

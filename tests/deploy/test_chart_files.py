@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,11 +14,8 @@ from pyscheduler.cli.offline_scheduler import offline_scheduler
 from pyscheduler.config.feature_gates import parse
 from pyscheduler.config.load import load, loads
 from pyscheduler.runtime.assembly.discovery import discover
-from tests.deploy.chart import CHART, PROFILES, made
+from tests.deploy.chart import CHART, PROFILES, REFERENCE, SCHEMA, VALUES, made, reference
 from tests.deploy.conftest import ROOT
-
-SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
-VALUES = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 
 
 def test_the_profiles_are_those_of_the_repository() -> None:
@@ -74,3 +71,13 @@ def test_each_value_has_a_default_and_a_place_in_the_schema() -> None:
         schema = waiting.pop()
         assert "properties" not in schema or schema["additionalProperties"] is False
         waiting += [*schema.get("properties", {}).values(), *filter(None, [schema.get("items")])]
+
+
+def test_the_reference_of_the_values_is_made_from_the_schema() -> None:
+    """It has each value with its default."""
+    assert REFERENCE.read_text(encoding="utf-8") == reference(), "stale: python -m tests.deploy.chart --write"
+    rows = dict(re.findall(r"^\| `([^`]+)` \| (.*?) \|", reference(), re.MULTILINE))
+    assert rows["image.pullPolicy"] == '`"IfNotPresent"`'
+    assert rows["shards[].name"] == "required"
+    assert rows["shards[].queues[].spec"] == ""
+    assert rows["replicas"] == "`2`"

@@ -32,6 +32,9 @@ one, or one for each shard.
 {{- $clusterRules := concat $own.rbac.clusterRules .Values.rbac.clusterRules -}}
 {{- $gates := coalesce .Values.featureGates $own.featureGates -}}
 {{- $fullname := include "pyscheduler.fullname" . -}}
+{{- if not (or .Values.serviceAccount.create .Values.serviceAccount.name) -}}
+  {{- fail "serviceAccount.create is false; give serviceAccount.name the name of an account that exists" -}}
+{{- end -}}
 {{- $instances := list -}}
 {{- $names := list -}}
 {{- range $shard := .Values.shards | default (list dict) -}}
