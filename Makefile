@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-gang demo-batch test test-packages test-quick test-lowest chaos coverage lint format bench docs docs-links changelog clean
+.PHONY: help setup demo demo-gang demo-batch test test-packages test-quick test-lowest chaos coverage lint format bench soak docs docs-links changelog clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -103,6 +103,9 @@ format: setup  ## let ruff mend what it can
 
 bench: setup  ## measure, print the numbers (BENCH_ARGS=--help)
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+soak: setup  ## run the scheduler under load for an hour; its memory must stay the same (SOAK_ARGS="--minutes 10")
+	@$(BIN)/python -m benchmarks.soak $(SOAK_ARGS)
 
 DOCS := $(VENV)/.docs-$(PLACE).$(NEEDS)
 SPHINX := $(BIN)/python -m sphinx --quiet --fresh-env --conf-dir docs --doctree-dir build/doctrees

@@ -12,6 +12,7 @@ import random
 import subprocess
 import sys
 import time
+from collections import deque
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from kube_testserver.cluster import EmbeddedCluster
 from kube_testserver.resources.open_definitions import open_definition
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.serving.gc_tuning import rare_collections
+from pyscheduler.testing.builders import pod_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -133,6 +135,29 @@ class _Desk:
             self._created[pod["metadata"]["name"]] = time.perf_counter()
             self.cluster.add(pod)
             await asyncio.sleep(pause * 2 * self._rng.random())
+
+    def come_and_go(self, *, per_second: int, life_seconds: float) -> object:
+        """From now on, create so many pods each second and delete each after its life; every 20th fits no node."""
+        self._tasks.create_task(self._come_and_go(per_second, life_seconds))
+        return per_second
+
+    async def _come_and_go(self, per_second: int, life: float) -> None:
+        pods = self.cluster.registry.collection(self.cluster.resource("v1", "Pod"))
+        alive: deque[tuple[float, str]] = deque()
+        began, made = time.monotonic(), 0
+        while True:
+            now = time.monotonic()
+            while made < (now - began) * per_second:
+                cpu = "1000" if made % 20 == 0 else "100m"
+                pod = pod_manifest(f"soak-{made:08d}", requests={"cpu": cpu, "memory": "128Mi"}, labels={"app": "soak"})
+                self.cluster.add(pod)
+                alive.append((now, f"default/{pod['metadata']['name']}"))
+                made += 1
+            while alive and alive[0][0] < now - life:
+                record = pods.get(alive.popleft()[1])
+                if record is not None:
+                    pods.remove(record)
+            await asyncio.sleep(0.05)
 
     def reactions(self) -> object:
         """Return how long each binding took to arrive since its pod was there, and forget it."""

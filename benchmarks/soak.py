@@ -1,0 +1,95 @@
+"""`make soak`: run the scheduler for a long time under load, and see whether its memory stays the same.
+
+A test server in a process of its own creates 100 pods a second and deletes each after half a minute; one pod in twenty
+fits no node. So pods come, wait, are bound and go all the time, and everything that the scheduler keeps about pods
+(stories, events, caches, queues) has to come and go with them. After five minutes all of that is full: from then on,
+the memory may not leave ±5 %.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from typing import IO, Final
+
+import click
+
+from benchmarks.measure import memory_of
+from benchmarks.server import serving
+
+__all__ = ["main", "soak", "verdict"]
+
+#: After so many seconds everything that is kept for a time has its size.
+_FULL_SECONDS: Final = 300.0
+_SAMPLE_SECONDS: Final = 5.0
+#: The first sample is the median of so many: one sample alone may be taken within a garbage collection.
+_FIRST: Final = 5
+_MOST_CHANGE: Final = 0.05
+
+
+def soak(minutes: float, *, nodes: int, per_second: int, life_seconds: float) -> list[tuple[float, float, float]]:
+    """Return samples: seconds since the start, resident MiB of the scheduler, and bindings so far."""
+    samples: list[tuple[float, float, float]] = []
+    with serving(nodes=nodes) as server:
+        command = (sys.executable, "-m", "pyscheduler", "run", "--master", server.url, "--health-port", "0")
+        with subprocess.Popen([*command, "--kube-api-qps", "-1"], stderr=subprocess.PIPE, text=True) as scheduler:
+            lines: list[str] = []
+            drain = threading.Thread(target=_read, args=(scheduler.stderr, lines), daemon=True)
+            drain.start()
+            server("come_and_go", per_second=per_second, life_seconds=life_seconds)
+            begun = time.monotonic()
+            while (now := time.monotonic() - begun) < minutes * 60:
+                if scheduler.poll() is not None:
+                    raise click.ClickException(f"pyscheduler run ended with code {scheduler.returncode}: {lines[-1:]}")
+                samples.append((now, memory_of(scheduler.pid)["resident_mib"], float(server("bound"))))
+                time.sleep(_SAMPLE_SECONDS)
+            scheduler.terminate()
+            drain.join()
+    return samples
+
+
+def _read(stream: IO[str] | None, lines: list[str]) -> None:
+    assert stream is not None
+    for line in stream:
+        lines[:] = [line.strip()]
+
+
+def verdict(samples: list[tuple[float, float, float]], per_second: int) -> list[str]:
+    """Return what is wrong with the samples: memory that leaves its bounds, or pods that were not bound."""
+    problems = []
+    full = [memory for seconds, memory, _ in samples if seconds >= _FULL_SECONDS]
+    if len(full) <= _FIRST:
+        return [f"{len(full)} samples after {_FULL_SECONDS:.0f} s are too few: run for at least six minutes"]
+    first = sorted(full[:_FIRST])[_FIRST // 2]
+    low, high = min(full) / first - 1, max(full) / first - 1
+    if low < -_MOST_CHANGE or high > _MOST_CHANGE:
+        problems.append(f"memory changed by {low:+.1%} to {high:+.1%} after minute 5; at most ±{_MOST_CHANGE:.0%}")
+    seconds, _, bound = samples[-1]
+    # One pod in twenty fits no node; a slow machine may lag by some seconds.
+    wanted = seconds * per_second * 0.95 * 0.9
+    if bound < wanted:
+        problems.append(f"{bound:.0f} pods were bound; at this rate {wanted:.0f} are the least")
+    return problems
+
+
+@click.command(context_settings={"max_content_width": 100})
+@click.option("--minutes", default=60.0, show_default=True, help="How long to run, in minutes.")
+@click.option("--nodes", default=500, show_default=True, help="Number of nodes.")
+@click.option("--pods-per-second", "per_second", default=100, show_default=True, help="New pods each second.")
+def main(minutes: float, nodes: int, per_second: int) -> None:
+    """Run the scheduler under load and watch its memory; exit code 1 if it does not stay the same."""
+    samples = soak(minutes, nodes=nodes, per_second=per_second, life_seconds=30.0)
+    for seconds, memory, bound in samples[:: max(1, round(60 / _SAMPLE_SECONDS))]:
+        click.echo(f"{seconds / 60:6.1f} min {memory:8.1f} MiB {bound:10.0f} bound")
+    problems = verdict(samples, per_second)
+    for problem in problems:
+        click.echo(f"error: {problem}", err=True)
+    if problems:
+        raise SystemExit(1)
+    click.echo(f"memory stayed within ±{_MOST_CHANGE:.0%} from minute 5 to {minutes:g}")
+
+
+if __name__ == "__main__":
+    main()
