@@ -35,6 +35,7 @@ CONTENTS: Final[Mapping[str, Sequence[str]]] = {
         "docs/how-to/reserve-quota",
         "docs/how-to/share-gpus",
         "docs/how-to/bind-by-requests",
+        "docs/how-to/why-a-pod-waits",
         "docs/how-to/why-a-job-waits",
         "docs/how-to/*",
         "configs/*/README",

@@ -58,6 +58,8 @@ class ExplainOptions:
     output: str | None
     traceback: bool
     dialect: str | None
+    history: bool
+    logs: Sequence[str]
     blocked: Sequence[str]
     feature_gates: str
 
@@ -101,6 +103,14 @@ class ExplainOptions:
     help="Output format; wide lists the rejected nodes, too. [default: table; jsonl with --cases]",
 )
 @click.option("--dialect", metavar="NAME", help="With job: only jobs of this dialect, as in `pyscheduler queue`.")
+@click.option("--history", is_flag=True, help="Show why the pod waited, from the logs of all replicas; needs --from.")
+@click.option(
+    "--from",
+    "logs",
+    multiple=True,
+    metavar="FILE",
+    help="With --history: logs of the scheduler, which may be .gz; - reads standard input; repeatable.",
+)
 @click.option("--traceback", is_flag=True, help="Show the traceback of each exception that a plugin raises.")
 @block_option
 @feature_gates_option
@@ -121,10 +131,20 @@ def command(**options: Any) -> None:
       pyscheduler explain -f pod.yaml
       # A new pod on a cluster in a file.
       pyscheduler explain -f pod.yaml --objects cluster.yaml -o json
+      # Why a pod waited yesterday.
+      kubectl -n kube-system logs -l app.kubernetes.io/name=pyscheduler --prefix --tail=-1 > logs.txt
+      pyscheduler explain --history web/frontend-0 --from logs.txt
       # Why a job of a batch profile waits, as `kubectl queue explain` shows it.
       pyscheduler explain job training/resnet
     """
     given = ExplainOptions(**options)
+    if given.history:
+        from pyscheduler.cli.history import show_history
+
+        show_history(given.pods, given.namespace, given.logs, given.output)
+        return
+    if given.logs:
+        raise click.UsageError("--from is for --history; add it, or remove --from")
     if len(given.pods) == _SUBJECT_WORDS:
         sys.exit(_explain_subject(given))
     if given.dialect is not None:

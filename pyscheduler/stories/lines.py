@@ -1,4 +1,4 @@
-"""The lines of the logger `decision`: each is a change in the story of one pod."""
+"""The lines of the logger `decision`: each is a change in the story of one pod; `history` reads them again."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from kube_objects.times import format_micro_time
 if TYPE_CHECKING:
     from pyscheduler.stories.record import Run, Story
 
-__all__ = ["LOGGER", "log_change"]
+__all__ = ["CHANGE", "LOGGER", "log_change"]
 
 LOGGER: Final = "decision"
+#: How the message of a change begins.
+CHANGE: Final = "Pod story changed"
 _log = logging.getLogger(LOGGER)
 
 
@@ -21,7 +23,7 @@ def log_change(story: Story, run: Run, before: Run | None) -> None:
 
     A line that was cut, because the process was killed, has no message at its end, and is recognized by that.
     """
-    text = "Pod story changed pod=%s uid=%s profile=%s reason=%s firstSeen=%s"
+    text = f"{CHANGE} pod=%s uid=%s profile=%s reason=%s firstSeen=%s"
     values: list[object] = [story.pod, story.uid, story.profile, run.reason, format_micro_time(story.first_seen)]
 
     def add(name: str, value: object) -> None:

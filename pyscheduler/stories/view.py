@@ -45,6 +45,8 @@ class RunView(msgspec.Struct, rename="camel", kw_only=True):
     others: tuple[str, ...]
     #: The number of `others` that are left out, because the reader may not see pods of their namespaces.
     others_hidden: int = 0
+    #: Whether the reason may have been found more often: the count is from logs that do not say how the run ended.
+    count_is_least: bool = False
 
 
 class StoryView(msgspec.Struct, rename="camel", kw_only=True):

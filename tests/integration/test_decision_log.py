@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.testing import pod_manifest
+from pyscheduler.testing import node_manifest, pod_manifest
 from tests.integration.conftest import Served
 from tests.integration.manifest_cases import KAI_GROUPS, VOLCANO_GROUPS, Json, kai_queue, volcano_queue
 from tests.integration.programs import nodes, program
@@ -17,6 +17,7 @@ from tests.integration.test_manifests import CRDS
 
 pytestmark = pytest.mark.slow
 
+_TAINT = {"key": "only", "value": "others", "effect": "NoSchedule"}
 CONFIGS = Path(__file__).parents[2] / "configs"
 
 
@@ -79,3 +80,53 @@ async def test_batch_profiles_log_why_each_pod_waits(
     assert waits["message"].startswith(f"{reason}: ")
     assert {"msg", "v", "ts", "firstSeen", "queue"} <= waits.keys()
     assert (waits["msg"], waits["v"]) == ("Pod story changed", 2)
+
+
+LEASE = """\
+leaderElection: {leaseDuration: 4s, renewDeadline: 3s, retryPeriod: 500ms}
+profiles: [{schedulerName: pyscheduler}]
+"""
+
+
+async def test_history_after_the_leader_was_killed(tmp_path: Path, served_cluster: Served) -> None:
+    """The logs of a killed leader and of its successor give one story: reasons, events, and the node at the end."""
+    cluster, api = served_cluster.cluster, served_cluster.api
+    cluster.add(*nodes(1), pod_manifest("large", requests={"cpu": "64"}), pod_manifest("other", requests={"cpu": "65"}))
+    config = tmp_path / "config.yaml"
+    config.write_text(f"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n{LEASE}")
+    run = ("run", "--config", str(config), "--master", api.url, "--secure-port=0", "-v=2")
+    waits = "reason=Unschedulable"
+    async with program(*run) as leader:
+        await leader.said(waits, times=2)
+        async with program(*run, "--logging-format=json") as successor:
+            await successor.said("New leader elected")
+            cluster.add(node_manifest("tainted", allocatable={"cpu": "64"}, taints=[_TAINT]))
+            await leader.said(f"{waits} ", times=3)
+            await leader.kill()
+            await successor.said('"reason":"Unschedulable"', times=2)
+            cluster.add(node_manifest("free", allocatable={"cpu": "64", "memory": "8Gi"}))
+            await api.until_bound(1)
+            await successor.said('"reason":"Scheduled"')
+    killed, other = tmp_path / "killed.log", tmp_path / "other.log"
+    # The last line is cut, as the kernel cuts a write of a process that is killed.
+    killed.write_text("\n".join([*leader.err, leader.err[-1][:-10]]))
+    other.write_text("\n".join(f"[pod/b/scheduler] {line}" for line in successor.err))
+    arguments = ("explain", "--history", "large", "--from", str(other), "--from", str(killed))
+    async with program(*arguments, "-o", "json") as shown:
+        assert await shown.ended() == 0
+    (story,) = json.loads("\n".join(shown.out))["stories"]
+    assert (story["pod"], story["reason"], story["pending"]) == ("default/large", "Scheduled", False)
+    first, *_, last = story["runs"]
+    assert (first["reason"], first["plugins"], first["wokenBy"]) == (
+        "Unschedulable",
+        ["NodeResourcesFit"],
+        {"NodeAdd": 1},
+    )
+    assert "1 Insufficient cpu" in first["message"]
+    assert any("TaintToleration" in each["plugins"] for each in story["runs"])
+    assert last["node"] == "free"
+    async with program(*arguments) as shown:
+        assert await shown.ended() == 0
+    text = "\n".join(shown.out)
+    assert "Verdict: Scheduled, after a wait of" in text
+    assert "untolerated taint" in text

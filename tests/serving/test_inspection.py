@@ -96,6 +96,7 @@ async def test_story_has_runs_and_is_for_readers_of_the_pod(world: SecuredCluste
         "wokenBy": {},
         "others": [],
         "othersHidden": 0,
+        "countIsLeast": False,
     }
     for user, name in (("", ANONYMOUS), ("prometheus", "prometheus")):
         status, text = await port.get("/debug/story/web/p", user)

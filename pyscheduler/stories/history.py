@@ -1,0 +1,231 @@
+"""Rebuild stories from collected logs: the lines of the logger `decision` of all replicas, in any order.
+
+A line may have a prefix of whoever collected it (`kubectl logs --prefix --timestamps`, a container runtime), or be a
+text within a JSON object of theirs. Lines of other loggers are skipped. A line that was cut, because its process was
+killed, lacks the end of its message, and is left out; if the next line follows in the same row, that one is read.
+
+Each line says when a reason began, and how often and until when the reason before was found. So the count of the last
+reason of a process is not known: it is marked as the least. All lines of one process about a pod have the same
+`firstSeen`, because each replica sees a pod at another microsecond. If the line of the reason before is missing, it
+is made from what the next line says. Finally, the reasons of all processes are put in the order of their times, and
+equal reasons that follow each other become one, as in the memory of one process.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import msgspec
+
+from kube_objects.times import parse_time
+from pyscheduler.api import DecodeError
+from pyscheduler.stories.lines import CHANGE, LOGGER
+from pyscheduler.stories.record import ENDS, Run, Story
+from pyscheduler.stories.view import story_view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pyscheduler.stories.view import StoryView
+
+__all__ = ["History"]
+
+_VALUE: Final = r'(?:"(?:[^"\\]|\\.)*"|[^\s"]+)'
+#: A whole line of the text log, from its time to the end of the message.
+_TEXT: Final = re.compile(
+    rf'(\d{{4}}-\d\d-\d\dT[\d:.]+Z) info {LOGGER} {CHANGE}((?: \w+={_VALUE})+ message="(?:[^"\\]|\\.)*")\s*$'
+)
+_FIELD: Final = re.compile(rf" (\w+)=({_VALUE})")
+#: Where a line of the JSON log begins, if it follows the rest of a line that was cut.
+_JSON: Final = re.compile(r'\{"ts":')
+
+_Fields = dict[str, Any]
+
+
+@attrs.define
+class _Reason:
+    """A run, and whether its count is only the least."""
+
+    run: Run
+    is_least: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class _Change:
+    """One line: the reason that began, and what the line says about the reason before."""
+
+    at: float
+    pod: str
+    uid: str
+    profile: str
+    first_seen: str
+    queue: str
+    run: Run
+    before: Run | None
+
+
+class History:
+    """Reads lines, and returns the stories of one pod in them."""
+
+    def __init__(self, namespace: str, name: str) -> None:
+        self.pod = f"{namespace}/{name}"
+        self._name = name
+        #: By uid, time and reason: a collector may deliver a line twice.
+        self._changes: dict[tuple[str, int, str], _Change] = {}
+        #: The number of lines, and of changes among them.
+        self.lines = 0
+        self.changes = 0
+        #: The number of lines about a pod of this name that cannot be read: they were cut.
+        self.cut = 0
+        #: Pods of this name in other namespaces.
+        self.namesakes: set[str] = set()
+
+    def read(self, lines: Iterable[str]) -> None:
+        """Take over the changes in the lines."""
+        for line in lines:
+            self.lines += 1
+            if CHANGE not in line:
+                continue
+            self.changes += 1
+            if self._name in line:
+                self._read(line)
+
+    def _read(self, line: str) -> None:
+        try:
+            found = [_change(fields) for fields in _fields_of(line)]
+        except (KeyError, TypeError, ValueError, DecodeError):  # not a line that this program has written
+            found = []
+        if not found:
+            self.cut += 1
+        for change in found:
+            if change.pod == self.pod:
+                self._changes[change.uid, round(change.at * 1e6), change.run.reason] = change
+            elif change.pod.rpartition("/")[2] == self._name:
+                self.namesakes.add(change.pod)
+
+    def stories(self) -> list[StoryView]:
+        """Return a story for each pod that had this name, the one that was seen last first."""
+        by_uid: dict[str, list[_Change]] = {}
+        for change in sorted(self._changes.values(), key=lambda change: change.at):
+            by_uid.setdefault(change.uid, []).append(change)
+        return sorted(map(_story, by_uid.values()), key=lambda story: story.first_seen, reverse=True)
+
+
+def _fields_of(line: str) -> Iterator[_Fields]:
+    """Return the fields of a line, with the time as `ts`; nothing if the line was cut."""
+    entry = _json_of(line)
+    if entry is not None:
+        if entry.get("logger") == LOGGER:
+            # `ts` is in milliseconds.
+            yield entry | {"ts": entry["ts"] / 1000}
+        elif "logger" not in entry:  # an object of a collector, with the line in it
+            for value in entry.values():
+                if isinstance(value, str) and CHANGE in value:
+                    yield from _fields_of(value)
+    elif (found := _TEXT.search(line)) is not None:
+        fields: _Fields = {name: _unquoted(value) for name, value in _FIELD.findall(found[2])}
+        yield fields | {"ts": parse_time(found[1])}
+
+
+def _json_of(line: str) -> _Fields | None:
+    """Return the object at the end of a line; None if there is none."""
+    first = line.find("{")
+    for start in chain((first,) if first >= 0 else (), (found.start() for found in _JSON.finditer(line, first + 1))):
+        try:
+            return msgspec.json.decode(line[start:], type=dict[str, Any])
+        except msgspec.MsgspecError:
+            continue
+    return None
+
+
+def _unquoted(value: str) -> str:
+    return msgspec.json.decode(value, type=str) if value.startswith('"') else value
+
+
+def _change(fields: Mapping[str, Any]) -> _Change:
+    """Return the change in a line; raise `KeyError`, `TypeError`, `ValueError` or `DecodeError` if there is none."""
+    at = float(fields["ts"])
+    before = None
+    if "before" in fields:
+        last = parse_time(fields["beforeLast"])
+        woken = {}
+        for part in filter(None, str(fields.get("beforeWokenBy", "")).split(",")):
+            event, _, count = part.rpartition(":")
+            woken[event] = int(count)
+        before = Run(str(fields["before"]), "", last, last, int(fields["beforeCount"]), woken=woken)
+    return _Change(
+        at=at,
+        pod=str(fields["pod"]),
+        uid=str(fields["uid"]),
+        profile=str(fields["profile"]),
+        first_seen=str(fields["firstSeen"]),
+        queue=str(fields.get("queue", "")),
+        run=Run(
+            str(fields["reason"]),
+            str(fields["message"]),
+            at,
+            at,
+            plugins=_list(fields.get("plugins", "")),
+            node=str(fields.get("node", "")),
+            others=_list(fields.get("others", "")),
+        ),
+        before=before,
+    )
+
+
+def _list(text: object) -> tuple[str, ...]:
+    return tuple(filter(None, str(text).split(",")))
+
+
+def _story(changes: list[_Change]) -> StoryView:
+    """Return the story of one pod; `changes` are in order of time."""
+    reasons: list[_Reason] = []
+    #: By `firstSeen`, the last reason of each process.
+    last: dict[str, _Reason] = {}
+    for change in changes:
+        if change.before is not None:
+            reason = last.get(change.first_seen)
+            if reason is None or reason.run.reason != change.before.reason:
+                reason = _Reason(change.before)
+                reasons.append(reason)
+            _complete(reason, change.before)
+        last[change.first_seen] = _Reason(change.run)
+        reasons.append(last[change.first_seen])
+    joined: list[_Reason] = []
+    for reason in sorted(reasons, key=lambda reason: reason.run.first):
+        if joined and joined[-1].run.is_like(reason.run):
+            _join(joined[-1], reason)
+        else:
+            joined.append(reason)
+    newest = changes[-1]
+    first_seen = min(parse_time(change.first_seen) for change in changes)
+    runs = [reason.run for reason in joined]
+    found = story_view(Story(newest.pod, newest.uid, newest.profile, first_seen, 0.0, newest.queue, runs))
+    for view, reason in zip(found.runs, joined, strict=True):
+        view.count_is_least = reason.is_least and reason.run.reason not in ENDS
+    return found
+
+
+def _complete(reason: _Reason, said: Run) -> None:
+    """Add to a reason what the line about the next reason says about it."""
+    reason.is_least = False
+    run = reason.run
+    # The line is written some microseconds after the book has taken the time.
+    run.count, run.last, run.woken = said.count, max(said.last, run.first), said.woken
+
+
+def _join(reason: _Reason, again: _Reason) -> None:
+    """Add a reason that was found again, by the same process or by the next leader."""
+    reason.is_least |= again.is_least
+    run, more = reason.run, again.run
+    run.count += more.count
+    run.last = max(run.last, more.last)
+    run.message = more.message or run.message
+    run.others = more.others or run.others
+    woken = {**(run.woken or {})}
+    for event, count in (more.woken or {}).items():
+        woken[event] = woken.get(event, 0) + count
+    run.woken = woken
