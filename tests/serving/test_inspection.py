@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import random
+import time
 import zipfile
 from typing import Any
 
@@ -17,6 +19,7 @@ from pyscheduler.config.load import load
 from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler.serving.inspection import InspectionPages
 from pyscheduler.stories.book import StoryBook
+from pyscheduler.stories.record import Story
 from pyscheduler.testing import node_manifest, pod_manifest
 from tests.serving.test_secure_serving import ANONYMOUS, Port, SecuredCluster, role, world
 
@@ -156,6 +159,27 @@ async def test_pods_of_other_namespaces_are_hidden(world: SecuredCluster) -> Non
     assert await others("root") == (["web/q", "ml/a", "ml/b", "ops/c"], 0)
     world.cluster.add(viewer("jane", "ops"))
     assert await others("jane") == (["web/q"], 3)  # the decision is cached for ten seconds
+
+
+class SlowBook(StoryBook):
+    """A book with so many stories that a search takes 20 ms."""
+
+    def of(self, pod: str) -> list[Story]:
+        """Search slowly."""
+        time.sleep(0.02)
+        return super().of(pod)
+
+
+@pytest.mark.slow
+async def test_searches_for_stories_leave_time_for_the_scheduler(world: SecuredCluster) -> None:
+    """However many requests there are at once, four fifths of the time are free."""
+    book = SlowBook(LoopClock())
+    book.waits(pod_of("web/p", "1"), "Unschedulable")
+    port = await opened(world, book)
+    began = time.monotonic()
+    answers = await asyncio.gather(*(port.get("/debug/story/web/p", "jane") for _ in range(10)))
+    assert {status for status, _ in answers} == {200}
+    assert time.monotonic() - began >= 10 * 0.1
 
 
 # --- /debug/state --------------------------------------------------------------------------------
