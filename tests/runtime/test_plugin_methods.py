@@ -40,6 +40,7 @@ def with_cache(method: Any) -> Any:
         pytest.param(ReservePlugin, "release_on_trial", 'rename it to "release_in_trial"', id="another word"),
         pytest.param(FilterPlugin, "event_to_register", 'rename it to "events_to_register"', id="events"),
         pytest.param(FilterPlugin, "pre_filter", "inherit PreFilterPlugin", id="interface"),
+        pytest.param(ScorePlugin, "why_nodes", "inherit PreFilterPlugin or FilterPlugin", id="one of two interfaces"),
         pytest.param(FilterPlugin, "sign_pods", 'rename it to "sign_pod" and inherit SignPlugin', id="both"),
     ],
 )
@@ -57,6 +58,7 @@ def test_a_method_that_nobody_calls_is_named(base: type[Plugin], method: str, re
         pytest.param(ScorePlugin, "scores", id="one word"),
         pytest.param(FilterPlugin, "events_to_register", id="without the interface"),
         pytest.param(FilterPlugin, "watched_kinds", id="of the base"),
+        pytest.param(PreFilterPlugin, "why_nodes", id="of two interfaces"),
     ],
 )
 def test_other_methods_are_left_alone(base: type[Plugin], method: str) -> None:

@@ -78,10 +78,13 @@ _RULES_CUTOFF: Final = 0.7
 _METHODS: Final[Mapping[type[Plugin], Mapping[str, tuple[str, ...]]]] = {
     base: dict(_declared(base)) for base in _INTERFACES
 }
-#: The interface of each method that may be meant by a similar name. A helper may well be called `score` or `filters`;
+#: The interfaces of each method that may be meant by a similar name. A helper may well be called `score` or `filters`;
 #: names of two words are rarely met by accident.
-_WANTED: Final[Mapping[str, type[Plugin]]] = {
-    name: base for base in _INTERFACES for name in _METHODS[base] if "_" in name
+_WANTED: Final[Mapping[str, tuple[type[Plugin], ...]]] = {
+    name: tuple(each for each in _INTERFACES if name in _METHODS[each])
+    for base in _INTERFACES
+    for name in _METHODS[base]
+    if "_" in name
 }
 _KNOWN: Final = frozenset(name for base in _INTERFACES for name in (*_METHODS[base], *dir(base)))
 
@@ -145,10 +148,11 @@ def misspelt_methods(plugin: type[Plugin]) -> Sequence[str]:
         if meant is None or (meant in own and meant != name):
             continue
         # `events_to_register` is called without the interface, too.
-        inherits = issubclass(plugin, _WANTED[meant]) or _WANTED[meant] is EnqueueExtensions
-        remedies = [f'rename it to "{meant}"'] * (name != meant) + [f"inherit {_WANTED[meant].__name__}"] * (
-            not inherits
-        )
+        bases = _WANTED[meant]
+        inherits = issubclass(plugin, bases) or EnqueueExtensions in bases
+        remedies = [f'rename it to "{meant}"'] * (name != meant)
+        if not inherits:
+            remedies.append(f"inherit {' or '.join(base.__name__ for base in bases)}")
         if not remedies:
             continue
         remedy = " and ".join(remedies)
