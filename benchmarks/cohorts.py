@@ -1,7 +1,8 @@
 """Kueue's scalability test: queues in cohorts share CPU, and workloads arrive faster than they end.
 
-`cohort_shapes` has the shapes. `cohort_stage` plays users and kubelets in the process of the API server, and computes
-the figures as Kueue's runner does. The scheduler is in this process and works over HTTP, in real time.
+`cohort_shapes` has the sizes of the test. `cohort_stage` runs in the process of the API server: it simulates users and
+kubelets, and computes the results as Kueue's test runner does. This module runs the scheduler, which talks to the API
+server over HTTP, in real time.
 
 Each workload is a pod without a group, in a queue of Volcano, whose fields fit best: `deserved` is the nominal quota,
 `capability` is the quota with the borrowing limit, and `parent` is the cohort. The action reclaim evicts pods of queues

@@ -2,15 +2,16 @@
 
 A scheduling cycle *assumes* a pod on a node, so that the next cycle counts the pod before the API server knows of it.
 Then the informer reports the pod as bound, which confirms the assumption (or corrects it, if the node is another), or
-the binding fails and the pod is *forgotten*. Pods that others bound come from the informer only.
+the binding fails and the pod is *forgotten*. Pods that another scheduler has bound are known from the informer only.
 
 Events of nodes and pods come on separate watches and in any order. A pod may be known before its node, and a node may
 be deleted before its pods: its NodeInfo then stays, without a node object and in no snapshot, until the pods are gone.
 
-Every change gives the node's NodeInfo a generation above all others and moves it to the end of a list. So a snapshot is
-brought up to date by walking back from the end to the generation that it has seen. The confirmation of an assumption is
-no change: the snapshot keeps the assumed pod until something else happens on its node. Nodes that were deleted are in a
-log of limited length; a snapshot too old for the log is compared name by name.
+Every change gives the node's NodeInfo a generation above all others and moves the NodeInfo to the end of a list. To
+update a snapshot, the cache walks back from the end of the list to the generation that the snapshot has seen. The
+confirmation of an assumption is no change: the snapshot keeps the assumed pod until something else happens on its node.
+A log of limited length has the names of deleted nodes. If a snapshot is too old for this log, its node names are
+compared with the cache's.
 
 Source: kube-scheduler 1.36, `backend/cache/cache.go`.
 """

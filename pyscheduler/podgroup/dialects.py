@@ -2,9 +2,9 @@
 
 A plugin package adds a dialect with a row: `registry.add_dialect` in its hook, or `PodGroups.add_dialect`. A row has
 the keys (labels, annotations or a field) by which pods name their group, the functions that read and write the objects
-that describe groups, and the content of the status of these objects (`DialectStatus`). A pod's group is the first
-non-empty value of a key, in the order of the rows and, in each row, of its keys. Rows of one family describe the same
-groups (see `identity`).
+that describe groups, and the content of the status of these objects (`DialectStatus`). To find a pod's group, the keys
+are read row by row, each row's keys in order; the first non-empty value names the group. Rows of one family describe
+the same groups (see `identity`).
 """
 
 from __future__ import annotations

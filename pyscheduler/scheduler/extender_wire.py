@@ -1,9 +1,9 @@
 """Requests to an extender, and the meaning of its answers: JSON of `k8s.io/kube-scheduler/extender/v1`.
 
-Extenders in any language were written for kube-scheduler, which reads JSON as Go does. So an answer is read as Go reads
-it: field names in upper or lower case, null for empty values, anything after the first value ignored. An answer that Go
-would refuse is refused with Go's message. Requests are made in pieces, because the nodes of a large cluster are many
-megabytes of JSON, most of which exists already.
+Extenders were written for kube-scheduler, which decodes JSON with Go's library. So this module decodes an answer in the
+same way: field names may be in upper or lower case, null stands for an empty value, and anything after the first value
+is ignored. An answer that Go would refuse is refused with Go's message. Requests are joined from prepared pieces (see
+`object_texts`), because the nodes of a large cluster are many megabytes of JSON.
 """
 
 from __future__ import annotations

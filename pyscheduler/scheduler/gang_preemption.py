@@ -1,9 +1,10 @@
 """Preemption for gangs whose members are scheduled one by one and wait for each other at Permit.
 
-A member that finds no node must not preempt for itself alone: if another member fits nowhere, the victims are evicted
-in vain, again and again. So all members without a node are first tried in a trial. If the group fits, all victims are
-evicted and all members nominated at once. Until the victims are gone, members that wait for them do not run the
-PostFilter of the group's plugin, which would roll the group back. Members that lose their nodes stay nominated.
+A member that finds no node must not preempt for itself alone: if another member of the gang fits nowhere, the gang
+cannot start, and the victims are evicted in vain, again and again. So the scheduler first tries all members without a
+node in a trial. If the whole gang fits, all victims are evicted and all members are nominated at once. The PostFilter
+of the gang's plugin would roll the gang back, so it does not run for members that wait for victims to end. If a member
+loses its node during this wait, it stays nominated to the node.
 
 Differs from kube-scheduler, in which each member preempts for itself.
 """

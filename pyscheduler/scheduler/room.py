@@ -1,8 +1,9 @@
 """Estimate whether there is room for several equal pods, before a group is retried.
 
-The filters find the feasible nodes for one pod. The free amounts of each of these nodes say how many such pods it can
-take. The estimate is quick and can be wrong. If it is too high, an attempt fails. If it is too low, the group is
-retried after its backoff. It is too low if pods fit only beside each other, for example.
+The filters find the feasible nodes for one pod. For each feasible node, the module computes from the node's free
+amounts how many such pods fit there. The estimate is quick and can be wrong. If it is too high, an attempt fails. If it
+is too low, the group is retried after its backoff. For example, the estimate is too low if the pods must run beside
+each other (pod affinity), because no pod of the group is placed yet.
 """
 
 from __future__ import annotations

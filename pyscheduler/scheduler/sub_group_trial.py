@@ -8,9 +8,10 @@ fit, it may be tried a second time with its members in another order.
 Sub-groups of one parent are tried in this order: first those with members that did not fit the first time, then those
 with a minimum above zero, then those that need few members for their minimum.
 
-Source: KAI-Scheduler, `allocation_info.go` and `subgrouporder`. Unlike KAI-Scheduler, the order uses the number of
-needed members, not its share of the minimum, and if a sub-group does not fit, its siblings are tried. So equal members
-start whenever they can.
+Source: KAI-Scheduler, `allocation_info.go` and `subgrouporder`. Differs from KAI-Scheduler in two ways. KAI-Scheduler
+orders sub-groups by the needed members divided by the minimum, pyscheduler by the number of needed members. If a
+sub-group does not fit, pyscheduler tries its siblings. With both changes, a group of equal members always starts if it
+fits.
 """
 
 from __future__ import annotations

@@ -1,25 +1,25 @@
 """A thread that ends the program if the event loop is blocked, for example by a plugin that never returns.
 
-The thread receives SIGTERM and SIGINT. The first of these signals makes the event loop end in order, and a second ends
-the program at once. The thread also ends the program if the orderly end takes too long, or if the blocked loop cannot
-renew the lease in time: the program is gone before another replica may take the lease. The thread logs for how long the
-loop is blocked, and in which plugin. It does not release the lease, because nobody knows which bindings are in flight;
-the lease expires.
+The thread receives SIGTERM and SIGINT. The first of these signals starts a graceful shutdown of the event loop, and a
+second signal ends the program at once. The thread also ends the program in two other cases: the graceful shutdown takes
+too long, or the blocked loop cannot renew the lease in time. In the second case, the program has ended before another
+replica may take the lease. The thread logs for how long the loop is blocked, and in which plugin. The thread does not
+release the lease, because bindings may still be in flight; the lease expires.
 
 Python writes signals to a socket as soon as they arrive, so the thread receives them while the main thread computes,
 sleeps, or waits in a library that has released the interpreter lock (GIL). A library that keeps the GIL, as regular
 expressions do, stops all threads: the lease is not renewed, and this thread cannot end the program. Then SIGALRM ends
-it. The handler of SIGALRM is faulthandler's, which needs no GIL: it writes the stack of the main thread, and then the
-signal ends the program. A timer of the kernel sends SIGALRM a minute after a leader lost its lease; each renewal
-restarts the timer. After SIGTERM or SIGINT the timer is set to a short time. This works even within a regular
-expression, which keeps the GIL but checks for signals. One case remains: a library that keeps the GIL and checks for no
-signals, in a program that does not lead. The kubelet kills that program.
+the program. The handler of SIGALRM is faulthandler's, which needs no GIL: it writes the stack of the main thread, and
+then the signal ends the program. A timer of the kernel sends SIGALRM a minute after a leader lost its lease; each
+renewal restarts the timer. After SIGTERM or SIGINT the timer is set to a short time. The main thread sets the timer
+when it checks for signals, which it does even within a regular expression. One case remains: a library that keeps the
+GIL and does not check for signals, in a replica that is not the leader. The kubelet kills this replica.
 
 The timer runs on while the program is suspended, and may expire right after SIGCONT, when the other threads run.
 Reading the stack of a running thread can crash the program, so the handler writes only the stack of the thread that
-handles the signal. `faulthandler.dump_traceback_later` would read all threads from a thread of its own, and crash the
-program if the frame of a coroutine is freed meanwhile. The minute also helps a leader that was suspended: if it goes on
-within that minute, it finds its lease lost and ends in order.
+handles the signal. `faulthandler.dump_traceback_later` would read the stacks of all threads from another thread, and
+crash the program if the frame of a coroutine is freed at the same time. The timer's minute also helps a leader that was
+suspended and continues within this minute: it sees that it has lost the lease, and shuts down gracefully.
 
 Differs from kube-scheduler: in kube-scheduler, a plugin that never returns keeps the lease for good, and SIGTERM ends
 the program at once.

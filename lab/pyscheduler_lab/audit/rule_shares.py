@@ -8,8 +8,9 @@ But the log does not show exactly what the scheduler knew when it decided:
   is bound later, it is evicted before it is bound, or an event or a nomination promises it a node.
 - Evictions that the scheduler has announced by an event may not be written yet, or may fail.
 
-So the rule tries each of these states, and one that justifies the decision is enough. If nodes came or went a moment
-earlier, the rule objects to nothing, because it cannot know which nodes the scheduler knew.
+So the rule tries each of these states, and accepts the decision if one of the states justifies it. If nodes were added
+or deleted just before the decision, the rule accepts every decision, because the log does not show which nodes the
+scheduler knew.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Turns a checked syntax tree into Python functions that evaluate it.
 
-Each node of the tree becomes a function that takes a `Meter` and returns a value, or raises `CelError`. Values that
-cel-go computes before an evaluation cost the evaluation nothing, so this module computes them in advance, too: lists
-and maps of constants, conversions of constants, membership in a list of constants, and literal regular expressions.
+Each node of the tree becomes a function that takes a `Meter` and returns a value, or raises `CelError`. cel-go computes
+some values once, before any evaluation, and does not count them as a cost of the evaluation. This module does the same
+for these values: lists and maps of constants, conversions of constants, membership in a list of constants, and literal
+regular expressions.
 """
 
 from __future__ import annotations

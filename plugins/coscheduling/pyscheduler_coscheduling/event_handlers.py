@@ -1,7 +1,7 @@
 """Event handlers: they allow, reject or wake a group's pods when the group, its members or the cluster change.
 
-`PodGroups.directory`, the record of all groups and members, calls them after it has applied a change, and before the
-queue handles the event. Queueing hints cannot do this work: the queue calls hints for unschedulable pods only.
+`PodGroups.directory` has all groups and members. After it has applied a change, it calls these handlers; the queue
+handles the event later. Queueing hints cannot do this work, because the queue calls hints for unschedulable pods only.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The state of one gang besides its members: the schedule cycle, the deadline, the timed-out members.
 
 The schedule cycle is Koordinator's name for a round of attempts. It limits the attempts of a gang that does not fit. In
-a round each member has one turn. When a member fails, the round is invalid: the other members are refused, which counts
-as their turn. When all had their turn, the next round may begin. A round is closed late, at the next PreFilter:
-otherwise the failure of the last member would make the next round invalid.
-Source: Koordinator's design of gang scheduling (its program does not have these fields any more).
+a round each member has one turn. When a member fails, the round is invalid: the other members are refused, and the
+refusal counts as their turn. When all members have had their turn, the next round may begin. A round is closed at the
+PreFilter after its last turn, and not earlier: otherwise the failure of the last member would make the next round
+invalid.
+Source: Koordinator's design of gang scheduling (Koordinator's code no longer has these fields).
 """
 
 from __future__ import annotations

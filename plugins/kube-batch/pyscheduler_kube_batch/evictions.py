@@ -1,4 +1,4 @@
-"""The common parts of kube-batch's `preempt` and `reclaim`: a node is used only if its victims alone free enough."""
+"""The common parts of kube-batch's `preempt` and `reclaim`: a node must get enough room from its victims alone."""
 
 from __future__ import annotations
 

@@ -1,8 +1,15 @@
-"""Reads files of podgrouper cases, and returns the group of each pod. A case is a workload with its pods.
+"""Computes the pod groups for test cases in files.
 
-The parts of a case are: `workload` (the top owner), `chain` (the owners between it and the pods), `pods`, `cluster`
-(further objects), `config` (settings), and `faults.forbidden` (the objects that may not be read, as `Kind/name`). The
-expected result in a case is never read.
+Each case describes a workload and its pods. The result names the group of each pod. These are the fields of a case:
+
+- `workload`: the workload, which is the top owner of the pods.
+- `chain`: the owners between the workload and the pods.
+- `pods`: the pods.
+- `cluster`: further objects.
+- `config`: settings.
+- `faults.forbidden`: objects that the podgrouper may not read, as `Kind/name`.
+
+A case may also contain the expected result, which this module ignores.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Find jobs that can never start: even if all nodes were empty, too few of their pods would find a node.
 
-Differs from Volcano: such a job is not enqueued. If the job was enqueued before its pods came, it reserves nothing. In
-Volcano, its reservation keeps other jobs of the queue and of the cluster waiting for ever.
+Differs from Volcano: such a job is not enqueued. If the job was enqueued before its pods were created, it reserves
+nothing. In Volcano, such a job is enqueued and reserves resources, so other jobs of the queue and of the cluster wait
+for ever.
 """
 
 from __future__ import annotations

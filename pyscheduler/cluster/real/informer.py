@@ -2,8 +2,9 @@
 
 An informer lists in pages, then watches from the version of the list. When a watch ends, breaks or falls silent, the
 next watch continues from the latest version. `informer_rules` decides when the informer lists again; the handlers then
-get the difference. Silence alone is no failure: an API server may send a bookmark only every ten minutes. After a
-failure, the informer waits for a backoff, which is reset after a while without failures.
+get the difference between the new list and the copy. Silence alone is no failure: an API server may send a bookmark
+only every ten minutes. After a failure, the informer waits for a backoff, which is reset after a while without
+failures.
 
 An object that cannot be decoded is counted and skipped; the copy keeps its last readable state. If the CRD of an
 optional kind is absent, the copy is empty, and the informer looks for the kind from time to time. The server may refuse

@@ -1,14 +1,15 @@
-"""Logs failing lists and watches in one warning for all of them, and one line when all of them work again.
+"""Logs failures of lists and watches: one warning for all of them, and one line when all work again.
 
 While the API server is down, every informer fails, again and again. One second after the first failure, a warning says
 how many watches are down. The warning is repeated after 10 s, then 20 s, 40 s and so on; the interval grows to ten
 minutes at most. Failures of single informers are logged at debug level.
 
 Two problems are logged separately: the server cannot be reached or is overloaded, and the server refuses a resource,
-for example with 403. The second may continue after the first is over.
+for example with 403. A refusal may continue when the server can be reached again.
 
-When the first watch works again, all others are retried at once. Otherwise each would wait up to half a minute. Refused
-watches are retried, too: a server that has just started may refuse a resource that it serves a second later.
+When the first watch works again, all other failing watches are retried at once. Otherwise each would wait up to half a
+minute. Refused watches are retried, too: a server that has just started may refuse a resource that it serves a second
+later.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
 """Writes to ResourceClaims: the allocation, and the pod in `reservedFor`, before the pod is bound.
 
-If the pod is not bound after all, `take_back` removes it from `reservedFor`. `deallocate` takes the devices away.
+If the pod is not bound after all, `take_back` removes the pod from `reservedFor`. `deallocate` removes the allocation
+from the claim.
 
-Each patch carries the resourceVersion that was read, so the API server refuses it if the claim has changed. Then `bind`
-and `take_back` read the claim again and retry, with five attempts in all; `deallocate` raises the conflict. If `bind`
-gets no answer, or a server error, the write may have happened. The devices then stay promised to the claim, so that no
-other claim gets them, until the claim was read again.
+Each patch carries the resourceVersion that was read, so the API server refuses the patch if the claim has changed. Then
+`bind` and `take_back` read the claim again and retry, with five attempts in all; `deallocate` raises the conflict. If
+`bind` gets no answer, or a server error, the write may have happened. Until the claim has been read again, the devices
+stay reserved for it, so that no other claim gets them.
 
 Differs from kube-scheduler:
 
-* If pods of a group share a claim that one of them has allocated, pyscheduler reserves it for all of them;
-  kube-scheduler fails the others once and retries them.
-* pyscheduler adds no `allocationTimestamp` to an allocation from before 1.36, because the API server would refuse that;
-  kube-scheduler tries to add one.
-* pyscheduler removes reservations in the background, and a later attempt of the pod waits for that; kube-scheduler
-  removes them before the pod is requeued.
-* pyscheduler keeps devices promised until it knows whether the write happened; kube-scheduler frees them at once.
+* If pods of a group share a claim that is allocated with the first of these pods, pyscheduler reserves the claim for
+all of them; in kube-scheduler, the attempts of the other pods fail once. * pyscheduler adds no `allocationTimestamp` to
+an allocation from before 1.36, because the API server would refuse the change; kube-scheduler tries to add one. *
+pyscheduler removes reservations in the background, and a later attempt of the pod waits for that; kube-scheduler
+removes them before the pod is requeued. * If it is unknown whether a write happened, pyscheduler keeps the devices
+reserved until it knows; kube-scheduler frees them at once.
 
 Source: kube-scheduler 1.36, `dynamicresources`.
 """

@@ -1,8 +1,9 @@
 """Volumes and claims with the changes that the scheduler has chosen and the API server does not have yet.
 
-Reserve chooses, and PreBind writes later; the pods scheduled in between must not take the same volume. So an assumed
-object replaces the cached object, as long as the cached object has the version that the choice was based on. A newer
-version from the API server always counts.
+Reserve chooses the volumes of a pod, and PreBind writes this choice to the API server later. The pods scheduled in
+between must not take the same volumes. So Reserve stores an assumed object (the object with the chosen change), and
+readers get the assumed object instead of the cached one. When the API server sends a newer version of the object, the
+assumed object is no longer used.
 Source: kube-scheduler 1.36, `volumebinding/passive_assume_cache.go`.
 """
 

@@ -1,7 +1,8 @@
 """The plugins that are installed, by name, and the Python package of each.
 
 The registry imports no plugin: a hook names a class as `module:Class`, and `load` imports it when a profile enables it.
-The error of a broken package is kept as text beside its name, and concerns only profiles that enable its plugins.
+If a package is broken, the registry keeps the text of the error with the package's name. Only profiles that enable a
+plugin of this package fail with that error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PreEnqueue: whether a pod may enter the queue. The queue asks before a pod enters activeQ or backoffQ.
+"""PreEnqueue: ask plugins if a pod may be queued. The queue calls this before a pod enters activeQ or backoffQ.
 
 Source: kube-scheduler 1.36, `runPreEnqueuePlugins`.
 """

@@ -6,9 +6,9 @@ awaits that verdict. The verdict is kept until the binding cycle ends, so that U
 costs a small object, a dictionary and its timers, but no task.
 
 A verdict only wakes the binding cycle, which runs Unreserve in a later turn of the event loop. So a plugin may allow or
-reject a waiting pod at any point, even in its own Permit or Unreserve: no plugin is called while it does so. If many
-pods get a verdict at once, 50 continue per turn (see `release`). A verdict is final at once: an allowed pod continues
-to binding, whatever happens before its turn.
+reject a waiting pod at any time, even in its own Permit or Unreserve: this call does not call any other plugin. If many
+pods get a verdict at once, 50 continue per turn (see `release`). A verdict is final at once: an allowed pod is bound,
+even if it is rejected before its binding cycle continues.
 
 Differs from kube-scheduler: a verdict in the name of an unknown plugin is an error; kube-scheduler accepts it.
 Source: kube-scheduler 1.36, `waiting_pods_map.go`.

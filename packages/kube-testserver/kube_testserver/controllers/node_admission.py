@@ -1,13 +1,13 @@
 """The kubelet's own check of a pod that was bound to its node, counted independently of any scheduler.
 
-A kubelet does not trust schedulers. It adds up the requests of the pods that it has admitted. If another pod does not
-fit, or the node does not match it, the pod fails at once with a reason such as ``OutOfcpu``. The check is to show when
-a scheduler overcommits a node, so it shares no arithmetic with the scheduler: quantities are exact fractions, and each
-`NodeRoom` keeps the sums of its node.
+A kubelet does not trust schedulers. It adds up the requests of the pods that it has admitted. If a new pod does not
+fit, or the node does not match the pod's node selector, the pod fails at once with a reason such as ``OutOfcpu``. The
+check detects when a scheduler overcommits a node, so it shares no arithmetic with the scheduler: quantities are exact
+fractions, and each `NodeRoom` keeps the sums of its node.
 
 Reasons and messages are those of kube-scheduler's and the kubelet's shared admission check
-(``pkg/kubelet/lifecycle/predicate.go``). Differs from the kubelet: nodes have no operating system that a pod could
-contradict, and devices are only counted.
+(``pkg/kubelet/lifecycle/predicate.go``). Differs from the kubelet: a pod's operating system is not compared with the
+node's, and devices are only counted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Record the pods that share each GPU of a node, and how much of the GPU each pod has.
 
-The record is made from the labels of pods, and when the plugin `GpuSharing` reserves a GPU. The record also answers
-questions about evictions that are only tried out.
+A GPU is recorded when a pod with the GPU's label is seen, and when the plugin `GpuSharing` reserves a GPU. The record
+can also simulate evictions.
 """
 
 from __future__ import annotations
