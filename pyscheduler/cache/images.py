@@ -1,10 +1,12 @@
 """The images on each node, and their sizes.
 
 An image has one size for the whole cluster: that of the node that reported it first, until no node has the image. The
-size depends on the order of events, so only the cache decides it (`ImageRegistry`); the snapshot's `ImageIndex` copies
-the sizes and adds the rows. Source: kube-scheduler 1.36, `addNodeImageStates` in `backend/cache/cache.go`.
+size depends on the order of events, so only the `ImageRegistry` of the cache chooses it. The snapshot's `ImageIndex`
+copies the sizes and adds the rows of the nodes. Source: kube-scheduler 1.36, `addNodeImageStates` in
+`backend/cache/cache.go`.
 
-A node lists its images again with every heartbeat; equal lists are recognised and cost nothing in the snapshot.
+A node may report the same list of images again; the cache recognises an unchanged list, and the snapshot is not
+updated.
 """
 
 from __future__ import annotations

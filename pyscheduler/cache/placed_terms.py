@@ -2,9 +2,10 @@
 
 A pod that looks for a node must know which of these terms match it. Pods of one template have equal terms, and equal
 pods match the same terms. So a term is compared with each kind of pod once, when the kind or the term is new. The
-counts of a term are an array by node, made at first use and then updated with every pod that comes or goes.
+counts of a term are an array with one entry per node. The array is made at its first use, and then updated whenever a
+pod is added to a node or removed.
 
-Nothing is computed before the first query, and next to nothing if no pod has terms. A query updates the rows whose node
+Nothing is computed before the first query, and almost nothing if no pod has terms. A query updates the rows whose node
 has a new generation (a number that changes with the node and its pods), also after trial changes.
 """
 

@@ -1,17 +1,19 @@
 """backoffQ: pods that wait for the end of their backoff before the next attempt.
 
 The backoff starts at the initial value and doubles with each failure, up to the maximum. It begins when the pod returns
-to the queue. Rejections and errors are counted separately: a rejected pod has wasted a cycle, an error means that
-something (the API server, say) may be overloaded. So rejected pods and failed pods have a heap each. A third heap has
-rejected pods that must serve their whole backoff: held pods, and those with `AfterFailure.serve_backoff`.
+to the queue. Rejections and errors are counted separately: after a rejection, the pod waits because it has wasted a
+cycle; after an error, the pod waits because something (for example the API server) may be overloaded. So there are two
+heaps, one for rejected pods and one for pods with an error. A third heap has rejected pods that must serve their whole
+backoff: held pods, and those with `AfterFailure.serve_backoff`.
 
 With SchedulerPopFromBackoffQ, the first rejected pod is popped from backoffQ when activeQ is empty, before its backoff
-is over. The feature also rounds ends of backoff down to whole seconds: pods whose backoff ends in the same second are
-in QueueSort's order, and leave together at the next whole second. Without the feature, ends of backoff are exact and
-alone decide the order; once a second, counted from the start of the queue, all pods whose backoff is over leave.
+is over. The feature also rounds ends of backoff down to whole seconds. Pods whose backoff ends in the same second are
+ordered by QueueSort, and leave backoffQ together at the next whole second. Without the feature, pods are ordered by the
+exact ends of their backoff. Once a second, counted from the start of the queue, all pods whose backoff is over leave
+backoffQ.
 
-Whole seconds are those of the `Clock`; in kube-scheduler, of the wall clock. Source: kube-scheduler 1.36,
-`backoff_queue.go`.
+Differs from kube-scheduler: whole seconds are seconds of the `Clock`; in kube-scheduler, of the wall clock. Source:
+kube-scheduler 1.36, `backoff_queue.go`.
 """
 
 from __future__ import annotations

@@ -20,10 +20,10 @@ was deleted in flight does not return.
 Differs from kube-scheduler:
 
 * pyscheduler records repeated calls of `activate` for a pod in flight once; kube-scheduler records each as an event,
-  which every pod in flight checks.
-* A pod that is deleted from activeQ or backoffQ leaves scheduler_unschedulable_pods; kube-scheduler still counts it.
-* pyscheduler runs PreEnqueue plugins in profile order, and the first that rejects a pod is named; kube-scheduler runs
-  the plugin that gated the pod first.
+which every pod in flight checks. * After a pod was deleted from activeQ or backoffQ, the metric
+`scheduler_unschedulable_pods` no longer counts it; in kube-scheduler, the metric still counts it. * pyscheduler always
+runs PreEnqueue plugins in the order of the profile, and reports the first that rejects the pod; kube-scheduler begins
+with the plugin that has gated the pod before.
 
 Source: kube-scheduler 1.36, `scheduling_queue.go`.
 """

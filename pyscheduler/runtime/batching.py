@@ -1,8 +1,9 @@
 """Opportunistic batching: a pod takes the next best node from the list of nodes made for the equal pod before it.
 
-This works if a node has room for one such pod only. The node of the last pod then cannot take this pod, and the rest of
-the list still says which node is best. If the node can take this pod, too, its place in the list is unknown, and nodes
-are scored anew. They are also scored anew if the pod before was not equal, or if the list is older than half a second.
+This works only if the node of the pod before has no room for another such pod. Then the rest of the list is still
+right, and its first node is the best node. If the node has room for this pod, too, the node's new score and position
+are unknown, and all nodes are scored anew. All nodes are also scored anew if the pod before was not equal, or if the
+list is older than half a second.
 
 Differs from kube-scheduler: pyscheduler drops a list after a node was added, deleted or moved to another row, and
 always scores nodes anew for members of a group; kube-scheduler's lists omit new nodes for half a second.

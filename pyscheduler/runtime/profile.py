@@ -1,8 +1,8 @@
 """A profile of the configuration at work: what the queue, the scheduling cycle and the binding cycle call.
 
 Each `run_*` method is one extension point; a module of its own implements it (`filtering`, `scoring`, `binding` ...).
-Up to Permit the methods are plain functions. They raise nothing: an error of a plugin is a returned value. Plugins do
-not call the profile but its `PluginHandle`.
+The methods for the extension points up to Permit are plain functions. No method raises the error of a plugin; the error
+is returned as a status. Plugins do not call the profile. They call its `PluginHandle`.
 """
 
 from __future__ import annotations

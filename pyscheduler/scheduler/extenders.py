@@ -1,16 +1,17 @@
-"""Extenders: programs that take part in the choice of a node, and are asked over HTTP.
+"""Extenders: programs that take part in the choice of a node, and that the scheduler calls over HTTP.
 
-They are asked after the plugins. Each extender in turn may reject some of the nodes that are left. The extenders'
-scores are added to those of the plugins. One extender may bind the pod in place of the Bind plugins. Extenders may drop
-or change the candidates of a preemption. An extender that manages certain resources is asked only about pods that use
-one of them.
+The scheduler calls extenders after the plugins. One after the other, each extender may reject some of the nodes that
+are left. The scores of extenders are added to the scores of plugins. One extender may bind the pod in place of the Bind
+plugins. Extenders may drop or change the candidates of a preemption. An extender that manages certain resources is
+called only for pods that use one of these resources.
 
-A call may take seconds, so the methods are coroutines. If an extender does not answer in time, or its answer makes no
-sense, the attempt ends with an error; if the extender is ignorable, the attempt goes on without it. A failure to score
-never ends an attempt. Ignorable extenders are asked last.
+A call may take seconds, so the methods are coroutines. If an extender does not answer in time, or its answer is
+invalid, the attempt ends with an error. If the extender is ignorable, the attempt continues without it. A failure to
+score never ends an attempt. Ignorable extenders are called last.
 
-Differs from kube-scheduler, if an extender is sent whole nodes: pyscheduler takes only names of nodes from its answer,
-and refuses unknown names; kube-scheduler treats the returned nodes as empty, and unknown nodes as feasible.
+Differs from kube-scheduler, if an extender gets whole nodes and not only their names: pyscheduler reads only the names
+of the nodes in the answer, and refuses unknown names; kube-scheduler treats the returned nodes as nodes without pods,
+and unknown nodes as feasible.
 Source: kube-scheduler 1.36, `extender.go`, `findNodesThatPassExtenders`, `prioritizeNodes`, `extendersBinding`.
 """
 

@@ -4,9 +4,9 @@ With the gate TopologyAwareWorkloadScheduling, the group cycle tries the members
 PlacementGenerate plugin names, and takes the feasible placement with the highest score of the PlacementScore plugins;
 the generator of random numbers breaks ties. All placements are tried on one snapshot.
 
-Differs from kube-scheduler, which tries every placement: pyscheduler leaves out a placement whose nodes have too little
-room for the minimum, and one that cannot win. The decision is the same. If no placement is feasible, pyscheduler
-reports on the first one, kube-scheduler on a random one.
+Differs from kube-scheduler, which tries every placement: pyscheduler does not try a placement whose nodes have too
+little room for the group's minimum, or whose score cannot be the highest. The decision is the same. If no placement is
+feasible, the message of pyscheduler is about the first placement, and that of kube-scheduler about a random one.
 Source: kube-scheduler 1.36, `podGroupSchedulingPlacementAlgorithm`, `findBestPlacement`.
 """
 

@@ -1,8 +1,9 @@
 """Preemption of a PodGroup as a whole, if it does not fit; with the feature gate WorkloadAwarePreemption.
 
 DefaultPreemption searches for victims in the whole cluster (`runtime.preemption.group_search`) and evicts them; members
-do not preempt one by one. A PodGroup with topology constraints does not preempt. The group goes back into the queue as
-one that waits for a preemption; members are nominated to the nodes that they have without the victims.
+do not preempt one by one. A PodGroup with topology constraints does not preempt. The group returns to the queue and
+waits for the preemption. Its members are nominated to the nodes on which the search has placed them after the
+evictions.
 
 Differs from kube-scheduler:
 

@@ -1,10 +1,10 @@
 """The work that comes from the queue: the next pod, alone or with all pods of its group.
 
-If an event moves several equal pods back to the queue, they are tried until one fails. If no node has room by then, the
-other pods are rejected without an attempt, for the same reason. So an event that helps one of a thousand equal pods
-costs two attempts.
+If an event moves several equal pods back to the queue, they are tried one after another, until one fails. If no node
+has room for such a pod then, the other pods are rejected without an attempt, with the reason of the failed pod. So an
+event that helps one of a thousand equal pods costs two attempts.
 
-Differs from kube-scheduler, which tries each of them.
+Differs from kube-scheduler, which tries each of the equal pods.
 """
 
 from __future__ import annotations

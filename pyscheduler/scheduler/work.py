@@ -2,8 +2,8 @@
 
 The loop takes work from each source in turn, and runs one decision at a time. A source of another kind is added with
 `Scheduler.add_source`; the loop does not change. The first source is `queued_pods`: the next pod of the queue, alone or
-with all pods of its group. A source can name profiles whose pods it takes itself: the queue holds these pods
-(`SchedulingQueue.hold`) until the source takes them by name (`SchedulingQueue.take`).
+with all pods of its group. A source can choose the pods of some profiles itself, in any order. Then the queue holds
+these pods (`SchedulingQueue.hold`) until the source takes them by name (`SchedulingQueue.take`).
 """
 
 from __future__ import annotations

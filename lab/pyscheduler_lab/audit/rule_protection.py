@@ -1,9 +1,12 @@
 """Rule 3: no protected or foreign pod is evicted.
 
-Foreign pods are those of other schedulers. Protected pods are: jobs that are not preemptible, jobs within their minimum
-run time (KAI), and pods of the system (Volcano, kube-batch). Preempt may not evict pods of another queue, nor, in KAI,
-of the same or a higher priority. Reclaim may not evict pods of the same queue, or of a queue that is not reclaimable.
-Broken gangs may be evicted although they are not preemptible.
+Foreign pods are pods of other schedulers. These pods are protected:
+
+- pods of jobs that are not preemptible, except pods of broken gangs
+- pods of jobs within their minimum run time (KAI)
+- system pods (Volcano, kube-batch)
+- for the action preempt, pods of another queue; in KAI, also pods of the same or a higher priority
+- for the action reclaim, pods of the same queue, and pods of a queue that is not reclaimable
 """
 
 from __future__ import annotations

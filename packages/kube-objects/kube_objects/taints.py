@@ -2,7 +2,8 @@
 
 A toleration matches a taint if effect, key and value match. An empty effect matches every effect. With the operator
 ``Exists``, any value matches, and an empty key matches every key. The operators ``Gt`` and ``Lt`` compare integers.
-Without the feature gate ``TaintTolerationComparisonOperators``, which is off by default, these two match no taint.
+Without the feature gate ``TaintTolerationComparisonOperators``, which is off by default, tolerations with ``Gt`` or
+``Lt`` match no taint.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`Batch`: the plugin that makes its profile a batch profile, which schedules jobs by queues.
 
-The plugin takes actions and policies from a preset: `kai`, `volcano` or `kube-batch`, or that of another Python
-package.
+The plugin takes actions and policies from a preset. The presets are `kai`, `volcano` and `kube-batch`; other Python
+packages can add presets.
 """
 
 from __future__ import annotations

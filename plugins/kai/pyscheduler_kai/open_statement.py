@@ -1,7 +1,7 @@
-"""The statement of a simulation: evict tasks (pods) in it, and undo or commit it in steps between other work.
+"""The statement of a simulation: evicts tasks (pods) in the simulation, and undoes or commits these evictions.
 
-An eviction plan (in KAI, a scenario) may name a task twice. KAI then subtracts the task from the sums of its queues
-twice, and so does this module.
+Undo and commit are split into steps, so that other work can run in between. An eviction plan (in KAI, a scenario) may
+name a task twice. KAI then subtracts the task from the sums of its queues twice. This module does the same.
 """
 
 from __future__ import annotations

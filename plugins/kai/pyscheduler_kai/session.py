@@ -1,7 +1,7 @@
 """`KaiSession`: the state of one scheduling round of the preset `kai`.
 
-It adds one thing to the session of `Batch`: for a job that no action tried, the reason that pods of the job are
-missing, or are in no sub-group.
+It adds two reasons for which a job waits to the session of `Batch`: the job has too few pods, or some of its pods name
+none of its sub-groups. Such a job is not tried by any action.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Policies of the preset `kai` that only switch something on, or have no effect.
 
-Some switch on a rule of other modules, such as a generator of eviction plans or a preference for nodes. Some do
-nothing, because pyscheduler always applies the rule, or lacks the feature: they are there because KAI's files name
-them.
+Some policies switch on a rule of another module, such as a generator of eviction plans or a preference for nodes. Other
+policies have no effect, because pyscheduler always applies their rule, or does not have the feature. They exist so that
+configuration files of KAI, which name them, are valid.
 
 Source: KAI-Scheduler, the plugins of the same names.
 """

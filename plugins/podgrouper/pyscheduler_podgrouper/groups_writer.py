@@ -1,9 +1,10 @@
 """Writes the pod groups that rules planned, and makes pods members of them. One task at a time writes a group.
 
-`PodGroups.directory`, the scheduler's record of groups, learns a pod's membership before the pod is patched, and learns
-a group from the API server's answer, not from the watch. So scheduling these pods need not wait for a watch. Groups are
-written immediately, because their pods cannot be scheduled before the group exists. At most eight pods are patched at a
-time, so that bindings need not wait long for a busy API server.
+This module also adds each membership and each group to `PodGroups.directory`, the scheduler's record of groups: a
+membership before the pod is patched, a group as soon as the API server has answered. So the scheduler can schedule
+these pods before the watch reports the changes. Groups are written immediately, because their pods cannot be scheduled
+before the group exists. At most eight pods are patched at a time, so that bindings need not wait long for a busy API
+server.
 """
 
 from __future__ import annotations

@@ -1,9 +1,15 @@
 """Remember the nodes on which evictions cannot make room for a task (pod), for later tasks of the same kind.
 
-A node is refused if there is too little room on it even without the victims that the policies choose there. That
-depends on the request of the task; on the queue, the priority, and the requested and allocated amounts of its job; on
-the candidates for eviction; and on the state of the scheduling round. So the result also holds for another task with
-the same values, until a task is placed or evicted. Filters play no part in the result: they are asked for each task.
+A node is refused if there is too little room on it even without the victims that the policies choose there. The result
+depends on these values:
+
+- the request of the task
+- the queue, the priority, and the requested and allocated amounts of the task's job
+- the candidates for eviction
+- the state of the scheduling round
+
+So the result is also right for another task with equal values, until a task is placed or evicted. Filters do not affect
+the result; they run again for each task.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ another uid. Handlers see a deletion and an addition then, even if the informer 
 
 If an object cannot be decoded, its last readable state stays in the copy, until a readable state or its deletion comes.
 
-An event with an older version than the copy's is ignored, if both versions are numbers, as those of all API servers.
+If an event has an object in an older version than the copy, the event is ignored. Versions are compared only if both
+are numbers, as in all API servers.
 """
 
 from __future__ import annotations

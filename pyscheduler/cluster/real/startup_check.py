@@ -1,8 +1,9 @@
 """The first request to the API server: a wrong address or refused credentials give one clear error at the start.
 
-Commands such as `explain` send one request. `run` waits for a server that is down or not ready yet, as kube-scheduler
-does, because both are often started together. A server that came up during this wait may refuse credentials for 30 s
-more, because it has not read all accounts and roles yet.
+Commands such as `explain` send one request. `run` waits for an API server that is down or not ready yet, as
+kube-scheduler does, because scheduler and API server are often started together. If the server becomes ready during
+this wait, it may refuse credentials for another 30 s without an error, because it has not read all accounts and roles
+yet.
 
 Differs from kube-scheduler: the program ends if the server refuses the credentials (401, or a 403 that is no Kubernetes
 `Status`), if the server's certificate is not trusted, or if it is no API server; kube-scheduler's informers retry for

@@ -1,8 +1,9 @@
 """InterPodAffinity at each extension point.
 
 The snapshot keeps all that the plugin needs to know of other pods: how many pods a selector matches on each node, and
-the affinity terms of the pods on each node. So a pod costs what changed since the last cycle, and a few operations on
-arrays of all nodes. It costs nothing if neither the pod nor any placed pod has such terms.
+the affinity terms of the pods on each node. So in each cycle the plugin processes only the changes since the last
+cycle, and makes a few operations on arrays of all nodes. If neither the incoming pod nor any placed pod has affinity
+terms, the plugin does nothing.
 Source: kube-scheduler 1.36, `pkg/scheduler/framework/plugins/interpodaffinity`.
 """
 

@@ -1,8 +1,8 @@
 """The volumes attached to each node, and how many more its CSI drivers can attach.
 
-The result for a node is computed again when pods come or leave, or when an object that it depends on changes: a
-CSINode, a claim or volume of a pod there, an attachment. Attachments count besides the volumes of pods, because a
-volume stays attached for a while after its pod has gone.
+The result for a node is computed again when pods are added to the node or removed, and when one of these objects
+changes: the CSINode, a claim or a volume of a pod on the node, or a VolumeAttachment. VolumeAttachments count in
+addition to the volumes of pods, because a volume stays attached for a while after its pod was deleted.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Equivalence keys: pods with equal keys get equal answers from plugins that declare `Reuse`.
 
-A key consists of all parts of a pod that such a plugin may read. Pods of one template differ in names, labels and the
-names of volumes, which are not in the key.
+A key consists of all parts of a pod that such a plugin may read. Names, labels and the names of volumes are not in the
+key, because they may differ between pods of one template.
 
-kube-scheduler's signatures (`sign_pod`) are not exact enough for that. They leave out parts in which pods rarely differ
-(the protocol of a host port, how requests are split over containers). And a pod with spread constraints gets no
-signature, although these constraints matter to one plugin only.
+kube-scheduler's signatures (`sign_pod`) cannot be used as keys. They leave out parts in which pods rarely differ (the
+protocol of a host port, how requests are split over containers). And a pod with spread constraints gets no signature,
+although these constraints matter to one plugin only.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The pods of each node in victim order, and the shape of each node; kept between searches.
 
 The victims on a node depend on what the node offers, on what is used there, and on the requests and priorities of its
-pods in order of importance, but not on their names. The shape of a node stands for all of that as one number: nodes of
-equal shape have their victims in the same places. A cluster of a thousand replicas has a handful of shapes.
+pods in order of importance, but not on their names. The shape of a node is one number for all of these properties: on
+nodes of equal shape, the victims have the same positions in victim order. A cluster with a thousand replicas of one pod
+has only a few shapes.
 
 Shapes are kept by row, and computed again if the generation of the node has changed. A rollback of trial changes
 restores the generation, so the shape stays valid.

@@ -1,11 +1,14 @@
 """Preemption: find the nodes where a pod fits once victims are evicted, choose one node, and evict its victims.
 
-The search begins at a random node, goes on until the rules have enough candidates, and takes a few nodes at a time;
-other tasks run in between. It knows no plugin: a preempting plugin decides by its `PreemptionRules`, and extenders take
-part through a Protocol.
+The search begins at a random node, and ends when it has enough candidates. After every few nodes it lets other tasks
+run. The code does not depend on any plugin: a plugin that preempts, such as DefaultPreemption, passes its rules as
+`PreemptionRules`. Extenders take part through a Protocol.
 
-Differs from kube-scheduler: the search ends exactly when enough candidates are found, and one of equally good nodes is
-drawn; in kube-scheduler, goroutines may find a few more, and the first node of an unordered map is taken.
+Differs from kube-scheduler:
+
+* The search ends exactly when enough candidates are found; in kube-scheduler, goroutines may find a few more. * If
+several nodes are equally good, one of them is chosen at random; kube-scheduler takes the first node of an unordered
+map.
 Source: kube-scheduler 1.36, `framework/preemption/preemption.go`.
 """
 

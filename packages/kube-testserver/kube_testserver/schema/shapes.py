@@ -1,9 +1,10 @@
 """The types to which an object is converted to find out whether Go's typed decoder would accept its shape.
 
-For built-in kinds these types are made from their schemas (`structs`). An object must also fit the type that the
-scheduler decodes, so that nothing is stored that the scheduler could not read. The schemas inside a
-CustomResourceDefinition refer to themselves, so this module writes out their type. An object is converted to each type
-that applies to its kind. The results are thrown away: only success counts.
+For built-in kinds these types are made from their schemas (`structs`). An object must also fit the type to which the
+scheduler decodes it, so that nothing is stored that the scheduler could not read. The schemas inside a
+CustomResourceDefinition refer to themselves, so `structs` cannot make a type from them; this module defines their type
+by hand. An object is converted to each type that applies to its kind. The results are thrown away: the conversion only
+has to succeed.
 """
 
 from __future__ import annotations

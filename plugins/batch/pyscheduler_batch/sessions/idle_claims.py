@@ -1,9 +1,9 @@
-"""Deallocate devices of resource claims that no pod uses, if their claim keeps a pod from every node.
+"""Deallocate devices of unused resource claims, if these devices are the reason that a pod fits on no node.
 
-If a binding fails after devices were allocated, the claim of the pod ties it to the node of these devices. If that node
-has become full, no node takes the pod. In other profiles, the PostFilter of DynamicResources then deallocates the
-devices. Batch profiles call no PostFilter plugins, because their actions choose victims. The PostFilter of
-DynamicResources is the exception: it is called for pods that no node takes.
+If a binding fails after devices were allocated, the claim of the pod keeps these devices, so the pod can only run on
+their node. If that node has become full, the pod fits on no node. The PostFilter of DynamicResources solves this: it
+deallocates the devices. Batch profiles call no other PostFilter plugin, because their actions choose victims. So this
+module calls only the PostFilter of DynamicResources, for pods that fit on no node.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The reports of a batch system about jobs and queues: in statuses, events and metrics.
 
 `StatusReporter` and `Statuses` do what all systems share: they find the changes, limit the rate of writes, and record
-each event once. For what differs between systems, they call the `Reports` of the profile's `System`. The class
-`Reports` itself is for a system that writes no status; evictions have events all the same.
+each event once. Where systems differ, `StatusReporter` and `Statuses` call the `Reports` object of the profile's
+`System`. The base class `Reports` writes no status, for systems that need none, but it writes events about evictions.
 """
 
 from __future__ import annotations
