@@ -20,10 +20,11 @@ was deleted in flight does not return.
 Differs from kube-scheduler:
 
 * pyscheduler records repeated calls of `activate` for a pod in flight once; kube-scheduler records each as an event,
-which every pod in flight checks. * After a pod was deleted from activeQ or backoffQ, the metric
-`scheduler_unschedulable_pods` no longer counts it; in kube-scheduler, the metric still counts it. * pyscheduler always
-runs PreEnqueue plugins in the order of the profile, and reports the first that rejects the pod; kube-scheduler begins
-with the plugin that has gated the pod before.
+  which every pod in flight checks.
+* After a pod was deleted from activeQ or backoffQ, the metric `scheduler_unschedulable_pods` no longer counts it; in
+  kube-scheduler, the metric still counts it.
+* pyscheduler always runs PreEnqueue plugins in the order of the profile, and reports the first that rejects the pod;
+  kube-scheduler begins with the plugin that has gated the pod before.
 
 Source: kube-scheduler 1.36, `scheduling_queue.go`.
 """

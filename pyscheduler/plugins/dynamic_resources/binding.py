@@ -11,11 +11,13 @@ stay reserved for it, so that no other claim gets them.
 Differs from kube-scheduler:
 
 * If pods of a group share a claim that is allocated with the first of these pods, pyscheduler reserves the claim for
-all of them; in kube-scheduler, the attempts of the other pods fail once. * pyscheduler adds no `allocationTimestamp` to
-an allocation from before 1.36, because the API server would refuse the change; kube-scheduler tries to add one. *
-pyscheduler removes reservations in the background, and a later attempt of the pod waits for that; kube-scheduler
-removes them before the pod is requeued. * If it is unknown whether a write happened, pyscheduler keeps the devices
-reserved until it knows; kube-scheduler frees them at once.
+  all of them; in kube-scheduler, the attempts of the other pods fail once.
+* pyscheduler adds no `allocationTimestamp` to an allocation from before 1.36, because the API server would refuse the
+  change; kube-scheduler tries to add one.
+* pyscheduler removes reservations in the background, and a later attempt of the pod waits for that; kube-scheduler
+  removes them before the pod is requeued.
+* If it is unknown whether a write happened, pyscheduler keeps the devices reserved until it knows; kube-scheduler frees
+  them at once.
 
 Source: kube-scheduler 1.36, `dynamicresources`.
 """

@@ -2,10 +2,11 @@
 
 Differs from kube-scheduler 1.36, where the rejected pod waits for the five-minute flush in each of these cases:
 
-* a term selects a namespace by its labels (kubernetes#141953); * the rejected pod has several anti-affinity terms, and
-a placed pod is deleted that matched some of these terms, but not all; * the rejected pod has required affinity to pods
-like itself, and the last placed pod of this kind is deleted. Then the rejected pod is the first of its kind, and may
-run anywhere (kubernetes#141354).
+* a term selects a namespace by its labels (kubernetes#141953);
+* the rejected pod has several anti-affinity terms, and a placed pod is deleted that matched some of these terms, but
+  not all;
+* the rejected pod has required affinity to pods like itself, and the last placed pod of this kind is deleted. Then the
+  rejected pod is the first of its kind, and may run anywhere (kubernetes#141354).
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ after its backoff. Nominations of pods of lower priority to the node are cleared
 
 Differs from kube-scheduler:
 
-* After a failed eviction, pyscheduler retries the preemptor after its backoff; kube-scheduler activates it at once. *
-kube-scheduler deletes any pod with the victim's name. pyscheduler deletes only the pod with the victim's uid, and only
-if its binding did not fail in the meantime. * If the last event about the victims comes before the evictions are
-finished, no later event retries the preemptor. In this case pyscheduler activates the preemptor; in kube-scheduler, the
-preemptor waits until another pod is deleted.
+* After a failed eviction, pyscheduler retries the preemptor after its backoff; kube-scheduler activates it at once.
+* kube-scheduler deletes any pod with the victim's name. pyscheduler deletes only the pod with the victim's uid, and
+  only if its binding did not fail in the meantime.
+* If the last event about the victims comes before the evictions are finished, no later event retries the preemptor. In
+  this case pyscheduler activates the preemptor; in kube-scheduler, the preemptor waits until another pod is deleted.
 
 Source: kube-scheduler 1.36, `framework/preemption/executor.go`.
 """

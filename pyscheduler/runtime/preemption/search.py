@@ -6,9 +6,10 @@ run. The code does not depend on any plugin: a plugin that preempts, such as Def
 
 Differs from kube-scheduler:
 
-* The search ends exactly when enough candidates are found; in kube-scheduler, goroutines may find a few more. * If
-several nodes are equally good, one of them is chosen at random; kube-scheduler takes the first node of an unordered
-map.
+* The search ends exactly when enough candidates are found; in kube-scheduler, goroutines may find a few more.
+* If several nodes are equally good, one of them is chosen at random; kube-scheduler takes the first node of an
+  unordered map.
+
 Source: kube-scheduler 1.36, `framework/preemption/preemption.go`.
 """
 
