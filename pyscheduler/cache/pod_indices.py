@@ -1,9 +1,9 @@
 """Indexes of the host ports, claims and affinity terms of placed pods.
 
-An index remembers its entries of each row. To update a row, it compares them with the row's NodeInfo, whatever happened
-to the row (a pod came, a pod left, a trial was rolled back). The content of an index depends only on the NodeInfos, so
-a rollback restores it exactly. A row whose pods have no host ports, claims or affinity terms is not stored, so plain
-pods cost next to nothing.
+An index stores its entries of each row (node). To update a row, the index compares these entries with the row's
+NodeInfo. The update is the same for an added pod, a removed pod and a trial that was rolled back. The content of an
+index depends only on the NodeInfos, so a rollback restores the content exactly. A row whose pods have no host ports,
+claims or affinity terms is not stored, so such pods cost almost nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parse values of flags as Go does, so that they mean the same as for kube-scheduler.
+"""Parse values of flags as Go does, so that a value has the same meaning as in kube-scheduler.
 
 Each parser takes the text of a flag and raises `ValueError` with the message of Go's library. The lists of a repeated
 flag are concatenated.

@@ -1,4 +1,4 @@
-"""A cluster for tests: an embedded API server in this process, and frameworks that schedule on it."""
+"""A cluster for tests: an embedded API server in this process, and frameworks that schedule pods of this cluster."""
 
 from __future__ import annotations
 

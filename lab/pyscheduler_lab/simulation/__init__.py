@@ -1,5 +1,5 @@
 """Run the real scheduler on simulated clusters: replay traces of jobs, run scenario files, and report the results.
 
-Belongs here: whatever feeds the scheduler with simulated clusters. Does not belong here: a second scheduler;
-simulations run the one that users run. The package opens no sockets.
+Belongs here: everything that runs the scheduler on simulated clusters. Does not belong here: a second implementation of
+scheduling; simulations run the same scheduler as users. The package opens no sockets.
 """

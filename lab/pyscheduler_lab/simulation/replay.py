@@ -1,11 +1,11 @@
 """Replay a trace of jobs: they arrive, wait until all their workers are bound, run, and end.
 
 The replay runs the real scheduler and its client on the in-process transport of the embedded API server; only time is
-virtual. A job of several workers is a pod group, of the kind that the profile's group plugin reads. Without such a
-plugin, it is a PodGroup of scheduler-plugins, which nothing reads. A single worker is a pod without a group. A job runs
-for its duration from the moment all its workers are bound. Then its objects are deleted. If a worker is evicted, the
-replay restarts the job, as a job controller does: it creates all workers again, and the job runs for its whole duration
-again.
+virtual. A job of several workers is a pod group, of the kind that the profile's group plugin reads. If the profile has
+no group plugin, the job is a PodGroup of scheduler-plugins, which has no effect. A job of one worker is a pod without a
+group. When all workers of a job are bound, the job runs for its duration. Then its objects are deleted. If a worker is
+evicted, the replay restarts the job, as a job controller does: it creates all workers again, and the job runs for its
+whole duration again.
 
 Differs from a real cluster in two points that do not affect scheduling: watches never end, and all workers of a job run
 as soon as they are bound.

@@ -1,4 +1,4 @@
-"""Run scenarios step by step, and compare the cluster at rest after each step with the expectations."""
+"""Run scenarios step by step: after each step, wait until the cluster is at rest, and check the expectations."""
 
 from __future__ import annotations
 

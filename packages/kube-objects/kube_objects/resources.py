@@ -8,9 +8,9 @@ The amounts follow the formula that is part of the Kubernetes API:
 * pod-level requests, if the pod has any, replace the result for CPU, memory and huge pages;
 * the pod's overhead is added to the result.
 
-While a running pod is resized, three amounts can differ: the requested one, the one that the node has allocated, and
-the one in force. The largest of the three counts. If the node has reported the resize as infeasible, the larger of the
-last two counts.
+While a running pod is resized, three amounts can differ: the requested amount, the amount that the node has allocated,
+and the amount that the container actually has (its status). The largest of the three counts. If the node has reported
+the resize as infeasible, the requested amount does not count.
 
 Sums are exact and are rounded once, at the end: CPU to thousandths of a core, everything else to whole units.
 

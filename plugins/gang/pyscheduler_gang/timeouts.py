@@ -1,7 +1,8 @@
-"""Marks members of gangs that timed out: by the annotation `timeout`, and in memory until it is written.
+"""Marks members of gangs that timed out, with the annotation `timeout`; a marked pod is refused.
 
-The annotation stays until a user removes it or creates the pods again; it survives a restart of the scheduler. The
-write is retried until it succeeds or the pod is gone. Until then the mark in memory refuses the pod.
+The annotation stays until a user removes it or creates the pods again, also after a restart of the scheduler. The write
+of the annotation is retried until it succeeds or the pod is gone. Until the annotation is written, a mark in memory has
+the same effect.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""The base class of the transports to an API server: it makes the client, measures requests, and has a fence.
+"""The base class of the transports to an API server: it makes the client, measures requests, and fences writes.
 
 The fence lets writes through only while this replica leads. Time passes between the decision to bind and the request: a
-binding may wait for the rate limit or for a retry. So the lease is checked right before bytes are sent. A transport
-checks it again if a request had to wait for a connection or for credentials. Reads always pass, because a standby keeps
-its caches up to date. Events pass, too, because they report what this replica did while it led.
+binding may wait for the rate limit or for a retry. So the fence checks right before bytes are sent that this replica
+still has the lease. A transport repeats this check if a request had to wait for a connection or for credentials. Reads
+always pass, because a standby keeps its caches up to date. Events pass, too, because they report what this replica did
+while it led.
 
 Requests are measured as client-go measures them: how many, how long, how large. Watches are counted when they begin;
-they have neither a time nor a size. Requests that keep the lease go over a transport of their own, in a thread of its
-own, and are not counted. Source: client-go, `rest/request.go`.
+they have neither a time nor a size. Requests that renew the lease are not counted; they use another transport in
+another thread. Source: client-go, `rest/request.go`.
 """
 
 from __future__ import annotations

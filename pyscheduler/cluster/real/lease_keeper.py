@@ -1,11 +1,12 @@
 """Reads, creates and replaces the Lease of leader election as `lease_rules` says, until the lease is lost or released.
 
 One attempt is at most one write, one read, and one more write. A leader begins with the write, because it knows what it
-wrote last; it reads only if the write is refused. A request may take half of the renew deadline, so that another
-attempt is possible if a connection hangs. A leader's request must also end before its leadership does.
+wrote last; it reads only if the write is refused. The timeout of a request is half of the renew deadline, so that
+another attempt is possible if a connection hangs. A leader's request also ends at the latest when its leadership ends.
 
-Before this replica competes, the keeper only reads, so that it knows how long another replica's lease is valid. The
-keeper also writes nothing while the program's event loop is blocked: another replica then replaces this leader.
+Before this replica takes part in the election, the keeper only reads, so that it knows how long another replica's lease
+is valid. While the program's event loop is blocked, the keeper does not renew the lease, so that another replica can
+replace this leader.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Makes Python types from schemas; msgspec uses the types to check, in C, what Go's typed decoder checks.
 
 Converting an object to the type of its kind shows in microseconds whether every field is known and has the right shape.
-The result is thrown away. The type of a kind is made when it is first used. Types share parts if their schemas do.
+The result of the conversion is thrown away. The type of a kind is made when it is first used. If two schemas have a
+part in common, their types share it, too.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """POST pods/<name>/eviction: deletes a pod if the disruption budgets allow it.
 
-A pod that is Pending, has ended, is being deleted, or is selected by no budget is evicted without further checks. A pod
-with several budgets is refused. Any other pod is evicted if its budget allows a disruption; the budget's status then
-allows one less and lists the pod. For pods that are not ready, the budget's `unhealthyPodEvictionPolicy` can make an
-exception. The numbers in a budget's status are taken as they are; a disruption controller updates them.
+A pod that is Pending, has ended, is being deleted, or is selected by no budget is evicted without further checks. If
+several budgets select a pod, its eviction is refused. Any other pod is evicted if its budget's status allows a
+disruption; the number of allowed disruptions is then reduced by one, and the status lists the pod. For pods that are
+not ready, the budget's `unhealthyPodEvictionPolicy` can make an exception. The numbers in a budget's status are taken
+as they are; a disruption controller updates them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Check the arrays that policies return: one of a wrong shape would silently decide about the wrong pods or nodes."""
+"""Check the shapes of arrays that policies return: without this check, a wrong shape could cause wrong decisions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The resource axis: the column of each resource in arrays of amounts.
 
-In a scheduling round, all arrays of amounts, over nodes, tasks (pods), jobs or queues, have one column per resource of
-its axis. Units: `cpu` in millicores; `memory` and `ephemeral-storage` in bytes; `pods` and extended resources in whole
-numbers, or in fractions if the system shares devices. The dtype is float64; infinity means unlimited.
+A scheduling round has one axis. All arrays of amounts in the round (of nodes, tasks, jobs or queues) have one column
+for each resource of the axis. Units: `cpu` in millicores; `memory` and `ephemeral-storage` in bytes; `pods` and
+extended resources in whole numbers, or in fractions if the system shares devices. The dtype is float64; infinity means
+unlimited.
 """
 
 from __future__ import annotations

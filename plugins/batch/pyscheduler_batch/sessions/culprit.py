@@ -1,4 +1,4 @@
-"""Find out from the traceback whose code made a scheduling round fail: a policy, an action, or the batch plugin."""
+"""Find the policy or action whose code made a scheduling round fail, or the batch plugin, from the traceback."""
 
 from __future__ import annotations
 

@@ -10,14 +10,14 @@ deadlock if all of this is true for the grace time:
 Without a resolver, the contenders would wait until they time out.
 
 Contenders are ranked by priority, then by the length of their wait. The winner is the first contender that fits if
-others *yield*, that is, give up their nodes. Contenders of at most the winner's priority yield, the last rank first,
-and only as many as the winner needs. For a limited time (a *lease*) the contenders that yielded are refused, and their
-nodes are nominated for the winner.
+others *yield*, that is, give up their nodes. Only contenders of the winner's priority or a lower priority yield, the
+lowest rank first, and no more than the winner needs. For a limited time (a *lease*) the contenders that yielded are
+refused, and their nodes are nominated for the winner.
 
 Only nodes held in memory are given up; bound pods stay. Contenders keep their ranks while they wait, so the oldest
-contender that can be complete is always the next winner. A winner that was not complete at the end of its lease may not
-win again before something outside changes. So between two such changes each resolution completes a unit or excludes
-one, and resolutions end.
+contender that can be complete is always the next winner. If a winner is not complete at the end of its lease, it is
+excluded: it cannot win again until the cluster changes for another reason, for example because a node is added. So
+without such a change, each resolution completes a unit or excludes one, and the number of resolutions is limited.
 
 `DeadlockRules` decides; `Deadlocks` sets timers, reads the cluster, retries pods and calls plugins.
 

@@ -1,9 +1,10 @@
-"""Enforces ResourceQuotas: refuses what exceeds one, and keeps `status.hard` and `status.used` of each.
+"""Enforces ResourceQuotas: refuses writes that exceed a quota, and updates `status.hard` and `status.used`.
 
-An account belongs to one quota. It counts once what the objects of the namespace use, and then follows the logs of
-their collections: each change adds what the new object uses, and subtracts what the old one used. So nothing is counted
-that is not stored. Accounts exist only in namespaces with quotas. The status is written within the write that changes
-it; in a real cluster, a controller writes it a moment later. If a client writes the quota, the account counts anew.
+For each quota there is an account, which has the amounts that are used. At first, an account adds up the usage of all
+objects of the namespace. Then it follows the logs of changes in the store: for each change, the account adds the usage
+of the new object and subtracts the usage of the old one. So only stored objects are counted. The write of an object
+also updates the status of the quota; in a real cluster, a controller updates the status a moment later. If a client
+writes the quota, the account adds up all objects again.
 
 A quota without `spec.hard` limits nothing, and keeps the status that a client gives it. Source of rules and texts:
 Kubernetes 1.36, `staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota`.
