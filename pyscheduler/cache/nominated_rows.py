@@ -1,7 +1,8 @@
-"""The nominated pods on each row of the snapshot for which a pod of a given priority must leave room.
+"""For each node (row of the snapshot), the nominated pods for which a pod of a given priority must leave room.
 
 A node must be able to take a pod beside the nominated pods of the same or a higher priority. While many pods preempt, a
-thousand nodes can have nominated pods, and each attempt needs all of them. So they are kept between attempts.
+thousand nodes can have nominated pods, and each attempt needs these pods of all nodes. So the result is kept between
+attempts.
 """
 
 from __future__ import annotations

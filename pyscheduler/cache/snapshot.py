@@ -2,7 +2,7 @@
 
 A snapshot follows a cache: `Cache.update_snapshot` copies what changed since the last update. Between updates, only
 statements change it: lists of trial changes that can be undone (`runtime.statement`). `place`, `evict` and `nominate`
-act at once, columns included.
+change the snapshot and its arrays (columns) at once.
 
 A checkpoint opens a frame. The first time that a node changes within a frame, its NodeInfo is set aside and a copy
 takes its place. A rollback puts the original objects back and updates their rows, so its cost grows with the number of

@@ -4,8 +4,8 @@
 `NodeSubset` shows some rows, in an order of its own. It copies an array from the columns when a plugin first asks for
 it, and keeps the copy until the columns change, so that ten plugins share one copy.
 
-Arrays are read-only and valid until the plugin's method returns. A subset is valid until a node leaves the snapshot;
-after that its rows mean other nodes, and it refuses to answer.
+Arrays are read-only and valid until the plugin's method returns. A subset is valid until a node leaves the snapshot.
+After that, its row numbers could mean other nodes, so it raises an error.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A profile changes the default plugins of each extension point. Plugins that the profile enables are appended in its
 order. If the profile enables a default plugin again, this changes the plugin's weight but not its position. Disabled
-plugins are removed, `*` removes all defaults. The names of disabled plugins are kept, so that the runtime does not add
-these plugins to the extension point from `multiPoint`.
+plugins are removed, `*` removes all defaults. The names of disabled plugins are kept: without them, the runtime would
+add these plugins to the extension point again, because `multiPoint` enables them.
 """
 
 from __future__ import annotations

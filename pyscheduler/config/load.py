@@ -3,8 +3,9 @@
 One `ConfigError` reports every mistake: duplicate keys, unknown keys, wrong types and bad values. If a part has the
 wrong type, the rest is still checked.
 
-The file may also be a ConfigMap with one key, which holds the configuration, as `kubectl get configmap -o yaml` prints
-it; or a configuration file of another scheduler whose form a plugin registers (see `forms`).
+The file may have two other forms. It may be a ConfigMap, as `kubectl get configmap -o yaml` prints it; the text of its
+only key is the configuration. Or it may be the configuration file of another scheduler, if a plugin registers that form
+(see `forms`).
 
 Differs from kube-scheduler: without a file, the single profile is named `pyscheduler`. In a file, a single profile
 without a `schedulerName` is `default-scheduler`, as in kube-scheduler.

@@ -1,10 +1,10 @@
 """Match a selector against all nodes at once.
 
-The results equal those of `matches` and `score` of the compiled selectors in `pyscheduler.api`, node by node. A
-requirement on a label is evaluated once for each distinct value of the label. An array has the id of the value of each
-node; by these ids, each node gets the result of its value. A requirement on `metadata.name` concerns one node. Node
-affinity uses this module, and so do other plugins that select nodes: topology spread, and volumes that only some nodes
-can reach.
+For each node, the result equals that of `matches` and `score` of the compiled selectors in `pyscheduler.api`. A
+requirement on a label is not evaluated for each node, but once for each distinct value of the label. An array has the
+id of each node's value, so that each node gets the result for its value by indexing. For a requirement on
+`metadata.name`, the node is looked up by its name. The module serves node affinity, topology spread, and volumes that
+only some nodes can reach.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """`Recorder`: the interface through which the scheduler records its own metrics; `telemetry` exports them.
 
-A metric is named by its family, as on the page `/metrics`; the families are kube-scheduler's. Times are seconds.
+Callers name a metric family as it is shown on the page `/metrics`; the families are kube-scheduler's. Times are in
+seconds.
 """
 
 from __future__ import annotations

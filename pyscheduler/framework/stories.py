@@ -1,7 +1,8 @@
-"""`Stories`: the interface through which the scheduler tells why each pod waits; `pyscheduler.stories` keeps it.
+"""`Stories`: the interface through which the scheduler reports why each pod waits; `pyscheduler.stories` records it.
 
-The calls are made where things happen anyway: in the queue, after a failed attempt, at Permit, after a binding. They
-happen several times per pod, so they must be cheap. Classes that inherit from `Stories` record only what they override.
+The scheduler calls these methods in the queue, after a failed attempt, at Permit, and after a binding. There are
+several calls per pod, so they must be cheap. A class that inherits from `Stories` overrides the methods that it needs;
+the others do nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A map whose entries expire, with a callback.
 
-Group plugins record in it, for example, that a group must not be tried for some time. Adding an entry again neither
-replaces nor prolongs the entry: otherwise each further refusal would prolong the period, and it would never end. No
-cluster event announces the end of an entry, so the callback can wake pods.
+For example, group plugins record in such a map that a group must not be tried for some time. Adding an entry again
+neither replaces nor prolongs the entry: otherwise each further refusal would prolong the time, and it would never end.
+No cluster event announces that an entry has expired. So the map calls a function then, which can retry the pods.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Early retry of pods in backoff whose group needs room for several pods.
 
-A group that is retried at each event spends an attempt of each member, and its backoff grows. A group that serves its
-whole backoff starts late. So a member that found no node records how many pods like it need room
-(`AfterFailure.room_for`), and the queue compares events with the member while it backs off. If the plugins that
-rejected the member find an event worth an attempt, the scheduler checks whether there is that much room: at the next
-tenth of a second, for at most twenty pods. If there is, it retries the group. Otherwise the member returns to backoffQ,
-and the check does not count as an attempt.
+If a group were retried at each event, each retry would cost an attempt of every member, and the backoff would grow. If
+a group waited for its whole backoff, it would start late. So a member that found no node records how many pods like it
+need room (`AfterFailure.room_for`). While the member backs off, the plugins that rejected it judge each event by their
+queueing hints. If an event may help, the scheduler checks whether the nodes have room for that many pods. These checks
+run every tenth of a second, for at most twenty pods at a time. If there is room, the group is retried. Otherwise the
+member returns to backoffQ, and the check does not count as an attempt.
 
 An early attempt that fails does not lengthen the backoff. Each failed early attempt doubles the wait before the next
 one; a check that finds no room resets this wait.

@@ -7,10 +7,11 @@ sub-queue the pod returns. An event is dropped when every pod in flight was popp
 Events have consecutive numbers. Each pod in flight has a `Flight` with the number of the first event after its pop. The
 oldest `Flight` has the smallest number; all events with smaller numbers are dropped.
 
-Thousands of pods may return at once, and each return is an event for the pods that return later. So the events of each
-kind are in a list of their own, and a pod that returns reads only the lists that can matter to it. An event may have a
-predicate that says which pods ignore it. A pod that ignores an event also skips the events right behind it in the list
-that have the same predicate. Source: kube-scheduler 1.36, `active_queue.go` (`inFlightPods`, `inFlightEvents`).
+Thousands of pods may return to the queue at once, and each return causes an event that the later pods must consider. So
+there is one list for each kind of event, and a returning pod reads only the lists of kinds that can help it. An event
+may have a predicate that says which pods ignore the event. If a pod ignores an event, it also skips the next events in
+the list that have the same predicate. Source: kube-scheduler 1.36, `active_queue.go` (`inFlightPods`,
+`inFlightEvents`).
 """
 
 from __future__ import annotations

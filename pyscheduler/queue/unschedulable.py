@@ -1,14 +1,14 @@
 """Pods that were rejected or are gated, and wait for an event that can help them.
 
-Ten thousand pods may wait for the same event, and most events help none. So pods are grouped by what decides whether an
-event can help them: profile, rejecting plugins, gating plugin. An event costs one check for each of the few groups;
-then the pods of the matching groups are checked.
+Ten thousand pods may wait for the same event, and most events help none. So pods are grouped by three facts that decide
+whether an event can help them: the profile, the rejecting plugins and the gating plugin. An event costs one check for
+each of the few groups; then the pods of the matching groups are checked.
 
-If members of a gang give up their nodes together, they must ignore the events that follow from it. Their plugin says so
-with a predicate (`AfterFailure.ignored_by`). Pods of one group with the same predicate are kept together, so that an
-event costs one call of the predicate for thousands of members.
+When members of a gang give up their nodes together, this causes events that must not wake the same members. So their
+plugin sets a predicate that says which events the members ignore (`AfterFailure.ignored_by`). Within a group, pods with
+the same predicate are kept together, so that an event costs one call of the predicate for thousands of members.
 
-A pod whose plugin gave the moment of a retry leaves at that moment (`RetryTimes`). Any other pod is flushed, which
+If a plugin set the time of a pod's retry, the pod leaves at that time (`RetryTimes`). Any other pod is flushed, which
 means retried, at the first tick after it was unschedulable for `max_seconds`; ticks are thirty seconds apart.
 Differs from kube-scheduler: pyscheduler flushes no gated pod, unless its gating plugin waits for all events;
 kube-scheduler only marks gated pods as flushed, counts them in scheduler_pod_scheduled_after_flush_total when their

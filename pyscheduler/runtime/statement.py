@@ -1,11 +1,12 @@
-"""Statements: trial placements, evictions and nominations of pods, and the bookings of plugins for them.
+"""Statements: lists of trial changes (placements, evictions and nominations of pods) that can be undone.
 
-A statement changes the snapshot and the books of Reserve plugins (a plugin's record of what pods hold). It records the
-inverse of each change. It ends in one of two ways: `discard` undoes all changes; `commit` does so, too, and returns the
-changes to make for real. The scheduler then assumes, reserves and permits the pods as it does with any other pod
-(`scheduler.group_commit`). So a commit never leaves a trace of a trial.
+A statement changes the snapshot, and also the books of Reserve plugins (a plugin's record of what pods hold). For each
+change, the statement records how to undo it. It ends in one of two ways. `discard` undoes all changes. `commit` undoes
+all changes, too, and returns those to make for real. The scheduler then assumes, reserves and permits the pods as it
+does with any other pod (`scheduler.group_commit`). So a commit never leaves a trace of a trial.
 
-An evicted pod frees what it holds in plugins' books (`release_in_trial`). `Release` says which plugins take part.
+When a statement evicts a pod, plugins free in their books what the pod holds (`release_in_trial`). The statement calls
+these plugins through its `release` function.
 """
 
 from __future__ import annotations

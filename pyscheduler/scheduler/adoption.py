@@ -1,8 +1,9 @@
-"""Continue the bindings that an earlier scheduler left to another program, such as a binder of BindRequests.
+"""Continue the bindings that an earlier scheduler started, and that another program, such as KAI's binder, carries out.
 
-Before the first pod is scheduled, the pods of these bindings are assumed on their nodes, and their binding cycles
-continue at Bind. So no other pod gets their room, and none of these pods gets a second node. A binding is abandoned if
-its node has no room for the pod: any program can create a BindRequest, also for a full node.
+Before the scheduler schedules its first pod, it assumes the pods of these bindings on their nodes, and continues their
+binding cycles at Bind. So no other pod gets the resources of these pods, and none of these pods gets a second node. If
+the node of a binding has no room for the pod, the binding is abandoned. This can happen because any program can create
+a BindRequest, even for a full node.
 Source: KAI-Scheduler, `pkg/scheduler/api/pod_info` (a pod with a BindRequest is `Binding` on its node).
 """
 

@@ -1,7 +1,7 @@
 """The informers of one scheduler: which kinds it lists and watches, one informer each.
 
-The kinds are pods and nodes, those that enabled plugins declare in their `watches` (unless with `watch=False`), and
-those whose events a plugin registered. The scheduler watches no other kind.
+The scheduler watches pods, nodes, the kinds that enabled plugins declare in their `watches` (except those with
+`watch=False`), and the kinds for whose events a plugin is registered. It watches no other kind.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Ask the plugins that rejected a pod how near it came to a node. Only `explain` asks.
+"""Ask the plugins that rejected a pod for details, such as the missing amount, for `pyscheduler explain`.
 
-A status has kube-scheduler's words, which name no amount and no object. So a Filter plugin may define `why_nodes`, one
-text about all nodes that it rejected, or `why`, one text about one node; a PreFilter plugin may define `why_nodes`. A
-plugin that defines neither says nothing more. A plugin that fails here costs its own text and adds a note.
+The message of a status is worded as in kube-scheduler, and names no amount and no object. So a Filter plugin may define
+a method that returns details: `why_nodes` returns one text about all nodes that the plugin rejected, `why` returns a
+text about one node. Both methods are optional. If such a method fails, its text is missing, and a note reports the
+failure.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """Write pods' `PodScheduled` condition and nominated node, in the background.
 
-While a write for a pod is under way, later ones are merged and the last one wins. A write that would change nothing is
-not sent: it is compared with the value that was sent last, even if the watch does not show that value yet. Otherwise,
-if a nomination is set and cleared at once, the second write would seem to change nothing, and the nomination would
-stay. A binding drops the pod's pending writes and waits for the one under way. If a pod waits at Permit or in PreBind
-for half a second, its node is written as its nomination. Most gangs are complete by then; without the delay, every
-third write for them was a nomination that the binding cleared at once.
+While a write for a pod is in progress, later writes for the pod are merged, and the last value wins. A write that would
+change nothing is not sent. To find out, the new value is compared with the value that was sent last, and not with what
+the watch shows. The watch may lag: if a nomination is set and cleared at once, the second write would seem to change
+nothing, and the nomination would stay. A binding drops the pod's pending writes and waits for the write in progress.
+
+If a pod waits at Permit or in PreBind for half a second, its node is written as its nomination. Most gangs are complete
+earlier and need no such write. Without the delay, every third write for them was a nomination that the binding cleared
+at once.
 
 Differs from kube-scheduler, which by default waits for each write in the scheduling cycle. With its gate
 SchedulerAsyncAPICalls on, it writes in the background, too, but writes the nomination without a delay.

@@ -1,9 +1,11 @@
-"""Follows the configuration file while the scheduler runs, and says when the file and the scheduler disagree.
+"""Follows the configuration file while the scheduler runs, and reports when the running configuration differs from it.
 
-A batch plugin is a `WorkSourcePlugin`, which schedules the pods of its profile itself; it uses new args from its next
-round of scheduling on. All other changes need a restart. If there are some, or if the file cannot be read or has a
-mistake, the configuration in force is stale: the log has one line, and `pyscheduler_config_stale` is 1 until the file
-says again what is in force. A file that cannot be used also counts as a warning, `config_not_reloaded`.
+New args of a batch plugin take effect without a restart, from its next round of scheduling on. (A batch plugin is a
+`WorkSourcePlugin`: it schedules the pods of its profile itself.) All other changes need a restart.
+
+The running configuration is stale if the file has changes that need a restart, cannot be read, or has a mistake. Then
+the scheduler logs one line, and the metric `pyscheduler_config_stale` is 1 until the file and the running configuration
+are equal again. A file that cannot be read or has a mistake also counts as a warning, `config_not_reloaded`.
 
 The leader reads the file every ten seconds. It does not watch the file, because Kubernetes updates the files of a
 ConfigMap by replacing symbolic links.

@@ -7,7 +7,7 @@ Differs from kube-scheduler:
 
 - An untrusted client certificate ends the handshake; kube-scheduler answers with 401.
 - TLS 1.0 and 1.1 are not supported.
-- One key exchange can be chosen, not a list.
+- Only one key exchange can be chosen (`--tls-curve-preferences`); kube-scheduler accepts a list.
 
 Source: apiserver's server/options/serving.go and server/dynamiccertificates; component-base's cli/flag/ciphersuites.
 """

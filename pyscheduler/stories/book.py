@@ -1,8 +1,8 @@
 """`StoryBook`: the stories of all pending pods, and those of the last finished ones, in a fixed amount of memory.
 
-A pending pod has a `Story`, by its uid. When its wait ends, the story is encoded and appended to a ring; the oldest
-records leave the ring. The ring has no index: a search compares the first bytes of 50,000 records in 10 ms, and an
-index would cost more memory than the records.
+Each pending pod has a `Story`, which is found by the pod's uid. When the pod's wait ends, the story is encoded and
+appended to a ring of fixed size, which drops its oldest records. The ring has no index: a search compares the first
+bytes of 50,000 records in 10 ms, and an index would cost more memory than the records.
 
 Each change of a reason is one line of the logger `decision` at `-v=2`, and is given to the listeners. If the same
 reason is found again, only its count, its time and its message change. Events that wake a pod are counted with its

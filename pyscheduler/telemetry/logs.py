@@ -1,8 +1,7 @@
 """Format log records as lines on standard error: text with key=value fields, or JSON.
 
 Messages contain their fields as `key=value`. A value with spaces or quotes is quoted as in JSON, so that a program can
-parse every line. The JSON format parses the same fields. A traceback is the value of the field `exception`: a collector
-of logs takes each line for an event, and mixes the lines of several replicas.
+parse every line. The JSON formatter finds its fields by parsing the same message.
 """
 
 from __future__ import annotations

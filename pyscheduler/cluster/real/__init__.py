@@ -1,10 +1,10 @@
 """The client through which the scheduler reads from an API server and writes to it.
 
 The client runs on two transports: HTTP (`http`) to kube-apiserver, and calls within the process to the embedded API
-server, which is written in Python. So simulations and tests run the same client as a cluster. Only `auth` imports the
-official client, which reads credentials.
+server, which is written in Python. So simulations and tests use the same client as a scheduler in a real cluster. Only
+the module `auth` imports the official Kubernetes client, and uses it to read credentials.
 
-The metric `pyscheduler_warnings_total` counts each problem after which the scheduler goes on, by one of these names:
+The metric `pyscheduler_warnings_total` counts problems that do not stop the scheduler, under these names:
 
 ====================== =============================================================================================
 `malformed_<kind>`     an object, or an event about it, could not be decoded; its last readable version stays in use

@@ -5,10 +5,10 @@ writes through a proxy, use a bounded pool of aiohttp. Each watch has a connecti
 minutes. The body of a watch is read in chunks as they arrive, and not line by line: each event is one line, and aiohttp
 reads lines only up to a fixed length.
 
-The client asks a remote server for compressed answers, unless the kubeconfig says `disable-compression`. An API server
-compresses answers from 128 KiB on, and a page of pods shrinks to a tenth. If the server is on the same machine, the
-client does not ask for compression: to decompress an answer would cost the client as much CPU as to parse it, and to
-compress the answer would cost the server several times as much.
+From a remote API server, the client requests compressed answers, unless the kubeconfig says `disable-compression`. The
+server compresses answers of 128 KiB or more; a page of pods shrinks to a tenth. From a server on the same machine, the
+client requests uncompressed answers, because compression would only cost CPU: for the client as much as decoding the
+JSON, and for the server several times as much.
 """
 
 from __future__ import annotations

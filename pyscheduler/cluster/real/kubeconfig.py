@@ -1,7 +1,7 @@
 """Find the mistake in a kubeconfig and name the file, the entry and the missing part.
 
-The official client reads kubeconfigs, but its errors describe its own data structures. So before the official client,
-this module reads the files, as far as it must to name a mistake.
+The official client reads kubeconfigs, but its errors describe its own data structures. So this module reads the files
+first, and checks only the parts in which it can name a mistake.
 """
 
 from __future__ import annotations

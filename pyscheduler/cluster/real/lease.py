@@ -20,7 +20,8 @@ renewals stop; if it stays blocked for `renewDeadline`, the lease is lost.
 
 Differs from kube-scheduler:
 
-- A leader stops `renewDeadline` after its last successful renewal; kube-scheduler up to a `retryPeriod` later.
+- A leader stops as soon as `renewDeadline` has passed since its last successful renewal; kube-scheduler stops up to one
+  `retryPeriod` later.
 - A leader whose event loop is blocked does not renew.
 - A standby watches the lease before it may take it. It waits even if somebody deletes a lease that was held.
 - A standby looks again at the moment at which the lease expires.

@@ -2,8 +2,9 @@
 
 Reserve chooses the devices of a claim, PreBind writes the allocation, and the watch shows it later. Pods scheduled in
 between must not get the same devices. So from Reserve on, the ledger keeps the allocation as a promise until it is
-written or given up. Until the watch shows a write, the API server's answer counts. A claim counts once: its written
-allocation takes precedence over a promise. One ledger serves all profiles.
+written or given up. After the write, the ledger uses the claim from the API server's answer until the watch shows it. A
+claim counts once: if it has both a written allocation and a promise, the written one counts. One ledger serves all
+profiles.
 Source: kube-scheduler 1.36, `dynamicresources/dra_manager.go` and `allocateddevices.go`.
 """
 

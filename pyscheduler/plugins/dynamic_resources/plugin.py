@@ -2,16 +2,16 @@
 
 Differs from kube-scheduler:
 
-* If a pod gives up devices that were chosen for it but never written, pyscheduler retries pods that lack devices;
-  kube-scheduler retries them after another event, or after five minutes.
+* If a pod gives up chosen devices before the allocation is written to its claim, pyscheduler retries the pods that lack
+  devices; kube-scheduler retries them after another event, or after five minutes.
 * If devices were allocated or freed after the choice of a node, as in group cycles, pyscheduler's Reserve chooses the
   devices again; kube-scheduler's Reserve keeps the chosen ones.
 * pyscheduler places a member of a group that shares a claim only on nodes that can use the devices chosen for the
   claim; kube-scheduler also places it on other nodes.
 
 As in kube-scheduler, default preemption does not treat the devices of a victim as free
-(`PreemptionRules.keeps_bookings_of`). Other preemptors, and groups that yield to each other, treat them as free
-(`release_in_trial`).
+(`PreemptionRules.keeps_bookings_of`). Other preemptors treat them as free (`release_in_trial`), and so do trials in
+which one group yields to another.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Load, order and create the plugins of a profile, and report all mistakes of its configuration at once.
 
-The classes are loaded first: they say where a plugin takes part, which args it takes and which kinds it watches. Then
-the plugins are created, once each, in the order in which the profile names them.
+The classes are loaded first. A class says at which extension points the plugin takes part, which args it has, and which
+kinds it watches. Then the plugins are created, once each, in the order in which the profile names them.
 
 Differs from kube-scheduler: pyscheduler refuses args for a plugin that is not installed; kube-scheduler ignores them.
 """

@@ -1,6 +1,6 @@
-"""The equivalence cache of one profile: it stands in for Filter and Score, and finds the class of a pod at PreFilter.
+"""The equivalence cache of one profile: it finds a pod's class at PreFilter, and answers for Filter and Score.
 
-Each method calls the extension point itself if the cache cannot answer. PreFilter and PreScore of all plugins run for
+If the cache has no answer, its methods call the extension point. PreFilter and PreScore of all plugins always run for
 every pod. Plugins whose answers depend on other pods, on objects of other kinds or on the time are called for every pod
 at Filter and Score, too; their answers are joined with the cached ones. The cache changes neither the decision, nor the
 random numbers that are drawn, nor the metrics that count evaluations.

@@ -1,6 +1,6 @@
-"""Equivalence classes of pods, with the cached answers of each.
+"""Equivalence classes of pods, and for each class the cached answers of plugins about its pods.
 
-A pod belongs to the class of its equivalence key. Answers are cached from the second pod of a class on, because in some
+Pods with equal equivalence keys form one class. Answers are cached from the second pod of a class on, because in some
 clusters most classes have only one pod. The least recently used classes are dropped when the cache gets too large. Only
 answers that a plugin declared reusable (`framework.reuse`) are cached. These answers do not depend on services,
 namespaces or volumes. An answer is outdated only by a change of nodes or their pods, or by a call of

@@ -1,7 +1,8 @@
-"""For pods that are alike: the nodes where they do not fit because of nominated pods, cached by row.
+"""A cache, for the pods of one equivalence class, of the nodes where they do not fit because of nominated pods.
 
-While many pods preempt, a thousand nodes can have nominated pods. A pod that is to be placed must fit beside those.
-Without this cache, each attempt would add the nominated pods to the snapshot, run the filters and remove them again.
+While many pods preempt, a thousand nodes can have nominated pods. A pod that is to be placed must fit beside these
+nominated pods. Without this cache, each attempt would add the nominated pods to the snapshot, run the filters and
+remove them again.
 """
 
 from __future__ import annotations

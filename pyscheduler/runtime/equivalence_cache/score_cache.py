@@ -1,9 +1,9 @@
-"""The scores of each node for the pods of one equivalence class; cached by row.
+"""The cached scores of all nodes for the pods of one equivalence class, one row per node.
 
-Scores that depend on pods or amounts are summed with their weights into one array; a change replaces single rows.
-Scores that depend only on node objects rarely change. They are normalised over all feasible nodes again only when one
-of these scores, or the set of feasible nodes, has changed. If a plugin gives all nodes the same score, one number is
-stored.
+Some scores depend on pods or amounts. Their weighted sum is kept in one array, in which a change of a node replaces one
+row. Other scores depend only on node objects, and rarely change. They are normalised again, over all feasible nodes,
+only when one of them or the set of feasible nodes has changed. If a plugin gives all nodes the same score, one number
+is stored.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""Filter: which nodes can take the pod, and for those that cannot, which plugin rejected them first.
+"""Filter: find the nodes that can take the pod, and for each other node the first plugin that rejected it.
 
-Columnar plugins run first, each once for all nodes. One-node plugins then run on the nodes that are left, node by node
-from row `start` on, until `limit` nodes are feasible. That is enough to place a pod. Only when no node is left (or a
-plugin calls `run_filters`) does each node get the status of its first failing plugin in profile order. To find it, a
-one-node plugin may run on a node that a later columnar plugin has rejected.
+A columnar plugin answers for all nodes in one call, a one-node plugin for one node per call. Columnar plugins run
+first. One-node plugins then run on the nodes that are left, from row `start` on, until `limit` nodes are feasible. That
+is enough to place a pod. If no node is left, or if a plugin calls `run_filters`, each node also needs a status: the
+status of the first plugin, in profile order, that rejects the node. To find this status, a one-node plugin may have to
+run on a node that a later columnar plugin has rejected.
 
-A node with nominated pods of the same or a higher priority must be able to take the pod both with and without them;
-only such nodes are filtered twice. Source: kube-scheduler 1.36, `findNodesThatPassFilters`, `RunFilterPlugins` and
-`RunFilterPluginsWithNominatedPods`.
+If a node has nominated pods of the same or a higher priority, the pod must fit there both with and without the
+nominated pods. Only these nodes are filtered twice. Source: kube-scheduler 1.36, `findNodesThatPassFilters`,
+`RunFilterPlugins` and `RunFilterPluginsWithNominatedPods`.
 """
 
 from __future__ import annotations

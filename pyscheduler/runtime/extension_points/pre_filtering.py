@@ -1,8 +1,8 @@
-"""PreFilter: each plugin checks the pod once; it may reject it, narrow the nodes, or skip its Filter in this cycle.
+"""PreFilter: each plugin checks the pod once, and may reject the pod, narrow the set of nodes, or skip its own Filter.
 
-An ordinary rejection does not end the phase, because preemption needs the state that all plugins write. A rejection
-that preemption cannot help ends the phase at once. When a trial, such as preemption, adds or removes a pod, this module
-lets the plugins update their state.
+An ordinary rejection does not end the phase, because preemption needs the state that all plugins write. The phase ends
+at once only if preemption cannot help (an unresolvable rejection). When a trial, such as a search for victims, adds or
+removes a pod, this module calls the plugins, so that they update their state.
 Source: kube-scheduler 1.36, `RunPreFilterPlugins`, `RunPreFilterExtensionAddPod`, `...RemovePod`.
 """
 

@@ -1,6 +1,7 @@
 """Notes of the runtime about one scheduling cycle: which plugins it skips, and whether it measures their times.
 
-The notes are in the cycle's `CycleState`. Copies of it share the notes, and the binding cycle gets them, too.
+The notes are in the cycle's `CycleState`. All copies of this state share the notes, and the binding cycle gets them,
+too.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ first turn, each released pod has much to do: its binding begins, or it gives up
 all pods did this in one turn, they would block the loop, and with it timers, watches and probes.
 
 Rejected pods come first. If more pods are rejected than one turn takes, the next scheduling cycle waits (`given_back`)
-until all of them have given up their nodes: earlier, it would see only a part of the room that will be free in a
-moment, and its decision would be wrong.
+until all of them have given up their nodes. An earlier cycle would see only a part of the room that is about to become
+free, and could decide wrongly.
 """
 
 from __future__ import annotations

@@ -3,12 +3,13 @@
 A statement (trial changes of the snapshot) evicts all pods of the node that may be victims. Rules that define
 `potential_victims` name these pods one by one, each after the previous pod was evicted. If the pod does not fit even
 then, the node is of no use. Otherwise the pods are put back one by one: those that disruption budgets protect first,
-then by importance. If the preemptor does not fit beside a pod, this pod is a victim.
+then by importance. If the preemptor (the pod that needs room) no longer fits after a pod was put back, that pod is a
+victim.
 
 Several nodes are searched together: in each round, one pod per node is put back, and the columnar filters run once for
-all nodes. That is right if pods on one node change nothing on another. So each node is searched alone, with a state of
-its own, if an active plugin counts pods across nodes (`add_pod`, `remove_pod`) or can free what victims hold
-(`release_in_trial`), or if the rules have `potential_victims`.
+all nodes. This is correct only if a pod on one node has no effect on other nodes. So in three cases, each node is
+searched alone, with a state of its own: an active plugin counts pods across nodes (`add_pod`, `remove_pod`); an active
+plugin can free what victims hold (`release_in_trial`); the rules have `potential_victims`.
 
 Source: kube-scheduler 1.36, `SelectVictimsOnNode`.
 """

@@ -1,8 +1,9 @@
 """Finds pods that would be bound if the scheduler tried them, but wait for an event that never comes.
 
-After each step of a history, this check evaluates each pod that waits as unschedulable because of the plugin. If the
-pod would fit, the check tries the pod for real. If the pod gets a node, the plugin has a bug, because it caused no
-retry: one of its queueing hints answered SKIP, or the plugin did not register the event.
+A pod is checked if the checked plugin rejected it and it now waits as unschedulable. After each step of a history, each
+of these pods is evaluated. If the pod would fit, the scheduler tries the pod for real. If the pod then gets a node, the
+plugin has a bug: it should have caused a retry before. Either one of its queueing hints answered SKIP, or the plugin
+did not register the event.
 """
 
 from __future__ import annotations
