@@ -1,7 +1,7 @@
 """The nodes of an expression's syntax tree.
 
-The checker stores its results in the nodes: the type, and for calls the overloads that can apply. A macro may use one
-part of its input in two places; both places then refer to the same node.
+The checker stores its results in the nodes: the type, and for calls the overloads that can apply. A macro may use a
+part of its input in two places of its expansion. Then both places refer to the same node.
 """
 
 from __future__ import annotations

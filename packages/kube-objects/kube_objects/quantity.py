@@ -5,7 +5,8 @@ every quantity is a whole number of billionths (in this module: nanos), and sums
 conversion, to whole units or to thousandths, rounds: away from zero, so that a small request does not become zero.
 Round once, after summing: ``0.5 + 0.5`` bytes are one byte, not two.
 
-Parsing costs about a microsecond, and the same few texts occur everywhere. So functions that take a text cache results.
+Parsing costs about a microsecond, and the same few texts occur everywhere. So the functions that parse a text cache
+their results.
 """
 
 from __future__ import annotations

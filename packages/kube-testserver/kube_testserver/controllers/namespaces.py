@@ -1,7 +1,7 @@
-"""Removes a terminating namespace: its objects are deleted, finalizers or not, then the namespace itself.
+"""Removes a terminating namespace: first all its objects, even those with finalizers, then the namespace itself.
 
-In a real cluster a controller does this, some seconds later. This server does it within the DELETE, so clients never
-see a namespace that lingers. Watches still show every step in order.
+In a real cluster, a controller removes the namespace some seconds after the DELETE. This server does it within the
+DELETE request, so clients never see a terminating namespace afterwards. Watches still show every step in order.
 """
 
 from __future__ import annotations

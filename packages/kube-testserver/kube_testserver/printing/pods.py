@@ -1,7 +1,7 @@
 """A pod's row in `kubectl get`: how many containers are ready, and one word for the state of the pod.
 
-The word is the phase, unless something more specific is known: a scheduling gate, the reason why an init container
-waits, the reason why a container ended, or that the pod is being deleted.
+The word is the phase, unless there is a more specific word: for a scheduling gate, for the reason why an init container
+waits, for the reason why a container ended, or for a pod that is being deleted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Values that the server fills in before it stores an object: defaults that clients see and the scheduler relies on.
+"""Values that the server fills in before it stores an object, such as the defaults on which a scheduler relies.
 
 Defaults of single fields are applied on every write, because a client may send an object without them at any time.
 Values that depend on the whole new object (status, quality of service, label keys merged into selectors) are computed

@@ -1,7 +1,8 @@
 """/openapi/v3: the served resources with the fields of every kind, for `kubectl apply` and `kubectl explain`.
 
-Before kubectl sends an object, it finds out whether the server checks unknown fields. If the document says so (a PATCH
-with the parameter `fieldValidation`), kubectl leaves the check to the server. `explain` reads the schemas.
+Before kubectl sends an object, it finds out whether the server checks unknown fields. The server does so if a PATCH in
+the document has the parameter `fieldValidation`; then kubectl leaves the check to the server. `kubectl explain` reads
+the schemas.
 
 For a `List`, kubectl requests /openapi/v2 in protobuf instead, and does not check kinds that are not described in that
 document. So /openapi/v2 describes nothing: in protobuf it has no bytes, in JSON no definitions.

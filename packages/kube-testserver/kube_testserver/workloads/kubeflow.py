@@ -1,8 +1,8 @@
 """Jobs of Kubeflow: PyTorchJob, TFJob, XGBoostJob, JAXJob (training-operator) and MPIJob v2beta1 (mpi-operator).
 
-Pods with `schedulerName: volcano` in their template join a Volcano PodGroup with the name of the job. The operators
-make that group if their gang scheduler is Volcano. Differs from these operators: pods that ended stay, and elastic jobs
-do not grow.
+Pods with `schedulerName: volcano` in their template join a Volcano PodGroup with the name of the job. The real
+operators create this PodGroup if they are configured with Volcano as gang scheduler. Differs from these operators:
+ended pods are not deleted, and elastic jobs do not grow.
 """
 
 from __future__ import annotations

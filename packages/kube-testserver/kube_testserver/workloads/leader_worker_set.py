@@ -1,6 +1,7 @@
 """LeaderWorkerSet: a StatefulSet of leaders, and for each leader a StatefulSet of its workers.
 
-In a cluster, LeaderWorkerSet's webhook adds the indexes to the pods; in this server the rule of StatefulSet adds them.
+In a real cluster, LeaderWorkerSet's webhook adds the index labels to the pods; in this server, the rule of StatefulSet
+adds these labels.
 Differs from the real controller: there are no rolling updates, and a failed pod does not restart its group.
 """
 

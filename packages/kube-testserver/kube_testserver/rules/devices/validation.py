@@ -1,7 +1,7 @@
 """Validation of ResourceClaims, their templates, and DeviceClasses; ResourceSlices have a module of their own.
 
-Source: Kubernetes 1.36, `pkg/apis/resource/validation`, with its default feature gates. Differs from Kubernetes:
-lengths and numbers are not limited, and selectors, tolerations and configurations are only checked for their types.
+Source: Kubernetes 1.36, `pkg/apis/resource/validation`, with its default feature gates. Differs from Kubernetes: texts
+and lists may have any length; and of selectors, tolerations and configurations, only the types are checked.
 """
 
 from __future__ import annotations
