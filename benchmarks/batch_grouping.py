@@ -1,4 +1,4 @@
-"""The cost of the groups that PodGrouper makes: the rate of gangs with PodGrouper, and with groups made beforehand."""
+"""The cost of PodGrouper: pods bound per second if it makes the groups, and if the groups exist beforehand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure how soon a batch profile decides in a large cluster, also if no victims are found; and replay a trace."""
+"""Measure the decision time of a batch profile in a large cluster, also if it finds no victims, and replay a trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The objects of a large cluster with a batch profile: nodes filled by borrowing queues, and gangs that come later."""
+"""The objects of a large cluster with a batch profile: full nodes whose pods' queues borrow, and later gangs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Measure the CPU time of a scheduler by phase (queue, filters, binding ...), from samples of the stack.
 
-A timer takes a sample at each tick of the kernel. A sample takes some microseconds, so samples are taken in a round of
-their own, whose times are not used. If PostFilter is running, the sample counts for PostFilter. Otherwise it counts for
-the phase of the innermost frame that is in the table of phases. All other samples count for aiohttp or the event loop.
+A timer takes a sample at each tick of the kernel. A sample costs some microseconds. So samples are taken in a separate
+round, and the times of this round are not used. If PostFilter is running, the sample counts for PostFilter. Otherwise
+it counts for the phase of the innermost frame that is in the table of phases. All other samples count for aiohttp or
+the event loop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The objects of a case for one cluster size: initial objects, measured pods, and objects that change meanwhile.
+"""The objects of a case for one cluster size: initial objects, measured pods, and objects that change during the run.
 
 kube-scheduler's benchmark differs in two points. It lets the scheduler place the initial pods; in this benchmark the
 initial pods are bound evenly to the nodes from the start. It creates the measured pods while the scheduler runs; in

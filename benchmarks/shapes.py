@@ -1,7 +1,7 @@
 """Make the objects of the cases, as manifests of realistic size.
 
-Namespaces begin with `bench-`, and pods get their priority by a class. So an API server with admission plugins accepts
-the objects, too.
+Names of namespaces begin with `bench-`. Pods have a PriorityClass and not a bare priority, because an API server with
+the admission plugin Priority refuses a bare priority.
 """
 
 from __future__ import annotations

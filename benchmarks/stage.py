@@ -1,4 +1,4 @@
-"""Create the objects of a plan (`plan.py`) on an embedded cluster, change some meanwhile, and delete all."""
+"""Create the objects of a plan (`plan.py`) on an embedded cluster, change some during the run, and then delete all."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Measure ten thousand pods that wait at Permit: the cost of waiting, and the time until all waits have ended.
 
-The figure for memory is the memory that is freed when all waits end: waits, binding cycles and reservations.
+The figure for memory is the memory that is freed when all waits end: that of the waits, binding cycles and
+reservations.
 """
 
 from __future__ import annotations

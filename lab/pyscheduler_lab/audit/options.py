@@ -1,4 +1,4 @@
-"""The options of a check: names of the batch profiles, rules by which shares are judged, and time limits."""
+"""The options of the checker: names of the batch profiles, rules for fair shares, and time limits."""
 
 from __future__ import annotations
 

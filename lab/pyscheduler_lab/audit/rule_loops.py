@@ -1,4 +1,4 @@
-"""Rules 6 and 7: unless others change the cluster, evictions do not repeat, form no cycle, and stop in the end."""
+"""Rules 6 and 7: without changes from outside, evictions do not repeat, do not form a cycle, and stop in the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rule 8: every pending pod has a reason why it waits, and belongs to a usable queue or says why not.
+"""Rule 8: every pending pod shows why it waits, and either its queue is usable or something reports the problem.
 
 The rule judges the pods of batch profiles that are pending at the end of the log, if they are older than
 `Options.reason_seconds`. Each pod needs both of these:

@@ -1,1 +1,1 @@
-"""Run recorded decisions of batch schedulers again: a case is a small cluster, or a few queues, and its answer."""
+"""Repeat recorded decisions of batch schedulers: a case is a cluster or some queues, and the decision."""
