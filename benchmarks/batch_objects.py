@@ -1,4 +1,4 @@
-"""The objects of a large cluster with a batch profile: full nodes whose pods' queues borrow, and later gangs."""
+"""The objects of a large batch cluster: nodes full of pods of borrowing queues, and gangs that arrive later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TLS for the benchmarks: a server with a certificate made on the spot, which requires a bearer token.
+"""TLS for the benchmarks: the server has a newly made certificate, and requires a bearer token.
 
 The token is as long as that of a service account, because every request sends it.
 """

@@ -1,4 +1,4 @@
-"""Nodes by zone, and the order that takes one from each zone in turn.
+"""Nodes by zone, and the order that takes one node from each zone in turn.
 
 If the scheduler filters only some of the nodes for a pod, this order spreads them over the zones. Within a zone, nodes
 are in the order in which they were added.

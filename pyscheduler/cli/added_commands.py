@@ -3,15 +3,13 @@
 Such a package declares an entry point in the group `pyscheduler.commands` that names a module. The module must import
 quickly. It may have these mappings:
 
-- `COMMANDS` maps the name of a command to a pair: the name of a module, whose attribute `command` is a click command,
-  and one line of help.
+- `COMMANDS` maps the name of a command to a pair: the name of a module and one line of help. The module's attribute
+  `command` is a click command.
 - `SUBJECTS` maps a word to a function, as `module:function`. For example, `pyscheduler explain job NAME` calls the
-  function of the word `job` with the `ExplainOptions`, whose `pods` are `job` and `NAME`; the function returns the exit
-  code.
-- `POD_STEPS` maps a name to a function, as `module:function`, that gives the steps of the job of a pod when the pod is
-  explained (see `job_steps`).
-- `GROUP_FACTS` maps the heading of a further column of `pyscheduler podgroup` to a class, as `module:Class`, that has
-  the methods of `pyscheduler.cli.podgroup.group_facts.FactReader`.
+  function of the word `job` with `ExplainOptions`. Their attribute `pods` has `job` and `NAME`. The function returns
+  the exit code.
+- `GROUP_FACTS` adds columns to `pyscheduler podgroup`. It maps the heading of a column to a class, as `module:Class`.
+  The class has the methods of `pyscheduler.cli.podgroup.group_facts.FactReader`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`pyscheduler explain`: show where a pod would be placed, or why no node fits. It binds and writes nothing.
+"""`pyscheduler explain`: show where a pod would be placed, or why no node fits, without binding or writing anything.
 
 `explain job NAME` is carried out by the Python package that added the word `job` (see `added_commands`). The module
 `case_file` carries out `--cases`.

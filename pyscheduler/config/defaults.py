@@ -1,4 +1,4 @@
-"""Fill in the default plugins, merged with those of a profile, and the args of enabled in-tree plugins.
+"""Merge the plugins of a profile with the default plugins, and fill in the args of enabled in-tree plugins.
 
 A profile changes the default plugins of each extension point. Plugins that the profile enables are appended in its
 order. If the profile enables a default plugin again, this changes the plugin's weight but not its position. Disabled

@@ -3,8 +3,8 @@
 A gate that is not named has its default; `AllAlpha` and `AllBeta` set all other gates of their stage. The result is a
 mapping from every known gate to whether it is enabled.
 
-Features that are not implemented stay disabled (the module `known_gates` says which these are); `warnings_of` lists
-those that the flag would enable, by name or by stage.
+Features that are not implemented stay disabled (the module `known_gates` says which these are); `warnings_of` lists the
+unimplemented features that the flag would enable, by name or by stage.
 """
 
 from __future__ import annotations

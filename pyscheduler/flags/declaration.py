@@ -5,8 +5,9 @@
         lease_duration: float = flag(15.0, DURATION, "How long ...", name="leader-elect-lease-duration")
 
 `options` returns the click options for such a class, and `collect` makes an object of the class from click's
-parameters. A flag that is not on the command line has its default; `given` yields those on the command line. The syntax
-is kube-scheduler's: `--flag=value` and `--flag value`, `--flag` and `--flag=false` for booleans, `_` for `-`.
+parameters. A flag that is not on the command line has its default; `given` yields the flags that are on the command
+line. The syntax is kube-scheduler's: `--flag=value` and `--flag value`, `--flag` and `--flag=false` for booleans, `_`
+for `-`.
 """
 
 from __future__ import annotations

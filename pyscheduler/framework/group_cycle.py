@@ -3,7 +3,7 @@
 A plugin inherits `GroupCyclePlugin` to have its groups scheduled in this way. First the scheduler places the members in
 a trial, whose results are taken back (see `framework.trial`). In the trial, Permit reads from `state.trial` which
 members have a node so far. The group is feasible as soon as Permit approves one member. Then the scheduler undoes the
-trial, and assumes and reserves the members for real. It calls Permit once more, with `state.trial` None.
+trial, and assumes and reserves the members for real. Then it calls Permit again; this time, `state.trial` is None.
 Source: kube-scheduler 1.36, the pod group cycle (KEP-4671), which supports only groups of `spec.schedulingGroup`.
 """
 

@@ -1,4 +1,4 @@
-"""Nominated pods: a preemption has chosen a node for them, and its victims are still terminating.
+"""Nominated pods: for each pod, a preemption has chosen a node, on which its victims are still terminating.
 
 Filters on that node count the nominated pod as if it were there. The pod's `status.nominatedNodeName` is written later,
 through the API server, so it may differ from the nomination in the `Nominator`. A nomination ends when the pod is

@@ -8,7 +8,8 @@
                         backoff ◄──event── unschedulable (rejected, or gated)
 
 A profile can hold its pods: then `held` takes the place of activeQ. `SchedulingQueue.pop` never returns held pods; a
-work source takes them by name (`take`). Everything else is the same for them: gates, backoff, hints, updates.
+work source takes them by name (`take`). In all other respects (gates, backoff, hints, updates), held pods are treated
+like other pods.
 
 PreEnqueue runs before a pod enters activeQ or `held`. With SchedulerPopFromBackoffQ it runs before backoffQ instead,
 because pods may be popped from there. A pod that PreEnqueue rejects is gated: it waits among the unschedulable pods.

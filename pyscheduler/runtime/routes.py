@@ -1,4 +1,4 @@
-"""The GET routes that plugins answer beside the metrics.
+"""The GET routes that plugins add to the HTTP port on which the scheduler serves its metrics.
 
 A path may have parameters in braces: the handler of `/gang/{name}` also gets requests for `/gang/a`, with `name=a`
 added to the query. The same plugin may register one path in several profiles. Then the query parameter `profile`

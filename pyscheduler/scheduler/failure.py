@@ -1,4 +1,4 @@
-"""Failed attempts: a plan for the pod, made without I/O, and the handler that carries the plan out.
+"""Failed attempts: decide what happens to the pod (without I/O), and carry out the decision.
 
 Differs from kube-scheduler: a pod that turns out to be bound, or deleted, gets the event but no `PodScheduled=False`,
 which would stay on a bound pod forever.

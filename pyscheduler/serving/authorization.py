@@ -1,4 +1,7 @@
-"""Authorizes requests to the HTTPS port: paths open to all, the group `system:masters`, else a SubjectAccessReview.
+"""Authorizes requests to the HTTPS port, if necessary with a SubjectAccessReview to the API server.
+
+Requests to open paths, and requests of the group `system:masters`, are allowed. The API server decides about all other
+requests.
 
 Source: apiserver's server/options/authorization.go, authorization/path and plugin/pkg/authorizer/webhook.
 """

@@ -1,4 +1,4 @@
-"""`StoryBook`: the stories of all pending pods, and those of the last finished ones, in a fixed amount of memory.
+"""`StoryBook`: the stories of all pending pods and of the pods that finished last, in a fixed amount of memory.
 
 Each pending pod has a `Story`, which is found by the pod's uid. When the pod's wait ends, the story is encoded and
 appended to a ring of fixed size, which drops its oldest records. The ring has no index: a search compares the first

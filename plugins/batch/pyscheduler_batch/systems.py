@@ -1,4 +1,4 @@
-"""The batch systems, such as KAI, that installed Python packages offer, and readers of their queues and groups.
+"""Find the batch systems (such as KAI) of installed Python packages, and the readers of their queues and groups.
 
 A look-up of one system imports only that system. All systems are imported only for a file that does not name its
 system, for groups of other systems in a profile, and for `kubectl queue`.

@@ -1,6 +1,7 @@
 """Event handlers: they update the records of gangs, and allow, reject or retry pods after a change.
 
-`PodGroups.directory`, the record of all groups, calls them after applying a change, before the queue handles it.
+`PodGroups.directory` (the record of all groups) calls the handlers after it has applied a change to its record, and
+before the queue handles the change.
 """
 
 from __future__ import annotations

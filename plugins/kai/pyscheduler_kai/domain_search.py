@@ -7,9 +7,9 @@ estimated number of evictions, and the plan with the fewest evicted tasks is sim
 domains follow, by estimate. If all these plans fail, the eviction of all units of a domain is simulated. So a rack is
 freed as a whole, and not single nodes all over the cluster.
 
-Differs from KAI-Scheduler: KAI takes victims in the order of queues until some domain has room, and simulates all of
-them; victims in other domains then return to their nodes. So KAI finds the first domain that becomes free, and not the
-cheapest one.
+Differs from KAI-Scheduler: KAI takes victims, in the order of queues, until some domain has room. Then it simulates the
+eviction of all these victims; victims in other domains return to their nodes. So KAI finds the first domain that
+becomes free, and not the cheapest one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sorted lists of jobs in a pass: waiting jobs, jobs that may be evicted, and jobs that a search would place.
+"""The sorted lists of jobs in a pass: waiting jobs, jobs that may be evicted, and jobs that a simulation must place.
 
 A pass is one scheduling round over all jobs. Before a list is used, the jobs that changed in this pass are moved to
 their new positions.

@@ -1,4 +1,4 @@
-"""The statuses of kube-batch's queues and pod groups. A queue's status counts groups by phase, and has no amounts."""
+"""The statuses of kube-batch's queues and pod groups; a queue's status counts groups by phase, and has no amounts."""
 
 from __future__ import annotations
 

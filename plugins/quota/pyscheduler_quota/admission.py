@@ -1,4 +1,4 @@
-"""Decides which new pods the webhook admits: all except those that would take quota that groups have reserved.
+"""Decides which new pods the webhook admits: it refuses pods that would use quota that groups have reserved.
 
 `QuotaAdmission` gets objects by `put` and `remove`, without I/O. Reservations are annotations, written by the
 scheduler.

@@ -1,7 +1,7 @@
 """The scheduler's client of an API server: informers, reads, writes and events, with rate limits and retries.
 
-Every request except those of informers waits for the rate limit, and until few enough requests are in flight (see
-`concurrency`). A request is retried only if it cannot take effect twice:
+The requests of informers are sent at once. All other requests wait for the rate limit, and also while too many requests
+are in flight (see `concurrency`). A request is retried only if it cannot take effect twice:
 
 - reads, patches, deletions and evictions after a broken connection or a temporary error of the server;
 - every request after 408, 429 and 503, because the server refused it before doing anything.

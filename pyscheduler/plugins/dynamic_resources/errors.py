@@ -1,4 +1,4 @@
-"""Errors of the allocator. It is no error if a node lacks devices: then `Allocator.allocate` returns None."""
+"""Errors of the allocator; if a node only lacks devices, `Allocator.allocate` raises no error and returns None."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ gets devices of the class there. The claim for these devices exists only in memo
 It has one request for each container and resource; init containers that run one after the other share devices.
 
 Nodes offer different resources and so need different claims: `ExtendedClaim` makes each variant once.
-Differs from kube-scheduler: on a node that offers all resources itself, pyscheduler makes no claim; kube-scheduler
-makes an empty claim if the pod has claims of its own, and the pod fails.
+Differs from kube-scheduler: on a node that offers all resources itself, pyscheduler makes no claim. If the pod also
+names claims, kube-scheduler makes an empty claim there, and the pod fails.
 Source: kube-scheduler 1.36, `dynamicresources/extendeddynamicresources.go`.
 """
 

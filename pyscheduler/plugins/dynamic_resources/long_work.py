@@ -4,10 +4,10 @@ In pyscheduler, a scheduling cycle may spend only a limited time on the selector
 slices of about a millisecond. If that is not enough, the pod waits, and the work continues slice by slice between other
 tasks of the event loop. Then the pod is retried and uses the results.
 
-A pod gets `filterTimeout` of computing time, without a limit if that is 0. A pod that needs more fails with a message
-that says so. Each such failure halves the time of the next pods of its namespace, down to 0.05 s; each minute takes
-back one halving. At most four pods, each of another namespace, are worked on at once, first those of the namespaces
-that used the least time. So a tenant with endless selectors uses a share of the processor for some seconds, and hardly
+`filterTimeout` limits the computing time of a pod (0: no limit). A pod that needs more time fails with a message that
+says so. Each of these failures halves the limit for the next pods of the same namespace, down to 0.05 s. Every minute,
+one halving is undone. At most four pods are worked on at once, all of different namespaces. The namespaces that used
+the least time come first. So a tenant with endless selectors uses a share of the processor for some seconds, and hardly
 any afterwards.
 
 Differs from kube-scheduler, in which a cycle lasts as long as its search, and `filterTimeout` limits the time per node.

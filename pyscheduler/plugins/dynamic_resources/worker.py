@@ -1,7 +1,7 @@
 """A computation that can pause at any depth of calls and continue later.
 
-It runs in a thread of its own, but never at the same time as the thread that started it. `step` waits until the
-computation pauses or ends, so neither thread needs a lock. Any function that the computation calls may pause.
+The computation runs in a thread of its own, but never at the same time as the thread that started it. `step` waits
+until the computation pauses or ends, so neither thread needs a lock. Any function that the computation calls may pause.
 """
 
 from __future__ import annotations

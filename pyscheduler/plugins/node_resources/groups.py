@@ -1,6 +1,6 @@
 """Group nodes by their properties, so that a value that depends on these properties is computed once per group.
 
-Such properties are, for example, the resources that a node offers, and those of which it has too little. `split`
+Examples of properties are the resources that a node offers, and the resources of which it has too little. `split`
 divides the present groups by one more property. Group ids have no gaps, so that the work grows with the number of
 combinations that occur.
 """

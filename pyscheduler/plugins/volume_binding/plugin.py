@@ -2,8 +2,9 @@
 
 Differs from kube-scheduler:
 
-* If two pods choose one volume before either reserves it, as members of a group do, pyscheduler fails the second at
-  Reserve and retries it; in kube-scheduler, the second assumption replaces the first, and a write fails.
+* Two pods, such as members of a group, may choose the same volume before either of them reserves it. Then pyscheduler
+  fails the second pod at Reserve and retries it. kube-scheduler then assumes the volume for the second pod instead of
+  the first, and a write fails.
 * If a pod mounts a claim twice and the claim needs a new volume, pyscheduler writes the selected node once;
   kube-scheduler writes it twice, the second write fails, and the pod is retried.
 """

@@ -1,9 +1,10 @@
 """Expand a profile's configuration into the order of plugins at each extension point.
 
-`multiPoint` enables a plugin at all its extension points. The lists of a single extension point override that: first
-come plugins named in both places, in the order of the single point, then the other multiPoint plugins, then plugins
-named only at the single point. `disabled` lists multiPoint plugins to leave out; `*` means all. Source: kube-scheduler
-1.36, `updatePluginList`, `expandMultiPointPlugins`, `getValidScoreWeights`.
+`multiPoint` enables a plugin at all its extension points. The lists of a single extension point override this. The
+order is then: first the plugins that are named in both places, in the order of the single point; then the other
+multiPoint plugins; then the plugins that are named only at the single point. `disabled` lists multiPoint plugins to
+leave out; `*` means all. Source: kube-scheduler 1.36, `updatePluginList`, `expandMultiPointPlugins`,
+`getValidScoreWeights`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Source: kube-scheduler 1.36, `RunPostFilterPlugins`, `RunReservePluginsReserve`, `...Unreserve`, `RunPermitPlugins`.
 
-Differs from kube-scheduler: WAIT without a timeout above zero is an error of the plugin; in kube-scheduler, the wait
-ends at once, and the pod is retried without a backoff.
+Differs from kube-scheduler: if a Permit plugin returns WAIT without a timeout above zero, this is an error of the
+plugin. In kube-scheduler, the wait then ends at once, and the pod is retried without a backoff.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A pod's signature: pods of one profile with equal signatures are feasible on the same nodes with the same scores.
 
-The plugin that denied the last pod a signature is asked first about the next, so that denials cost little.
+If a plugin denied a pod its signature, the same plugin is called first for the next pod, so that denials cost little.
 Source: kube-scheduler 1.36, `computeBatchablePlugins` and `SignPod`.
 """
 

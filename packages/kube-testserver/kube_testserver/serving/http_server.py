@@ -1,8 +1,8 @@
 """Serves the router over HTTP: aiohttp's low-level server, one handler for every path.
 
-aiohttp's own routing and middlewares are not used: the router knows the paths, and the requests of a scheduler
-(thousands of bindings and events a second) should cost little more than the parsing of HTTP. A watch writes all lines
-that are ready as one chunk.
+aiohttp's own routing and middlewares are not used. The router knows the paths already. And a scheduler sends thousands
+of bindings and events a second, each of which should cost little more than the parsing of HTTP. A watch writes all
+lines that are ready as one chunk.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The loop over all workloads: it creates the objects that their rules return, and deletes those that no rule returns.
+"""The loop over all workloads: it creates the objects that the rules return, and deletes objects that no rule returns.
 
 Changes are collected for a moment. Then each workload that changed, or whose objects changed, is processed once. All
 reads and writes happen inside the server, so nothing can change in between.

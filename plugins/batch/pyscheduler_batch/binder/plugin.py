@@ -1,9 +1,10 @@
-"""The Bind plugin `BindRequest`: like KAI's scheduler, it asks another program, a binder, to bind the pod.
+"""The Bind plugin `BindRequest`: like KAI's scheduler, it lets another program (the binder) bind the pod.
 
-The plugin creates a BindRequest, an object of KAI, and waits until the pod is bound, or until the binder gives up.
-Until then the pod holds its node in the scheduler's cache. If the binder gives up, the plugin deletes the request, and
-the pod is scheduled again. A scheduler that starts finds the open requests, counts their pods on the requested nodes,
-and waits for their binders. So a crash between the request and the binding loses nothing and binds no pod twice.
+The plugin creates a BindRequest, which is an object of KAI. Then it waits until the pod is bound, or until the binder
+gives up. Meanwhile, the pod is assumed on its node in the scheduler's cache. If the binder gives up, the plugin deletes
+the request, and the pod is scheduled again. When a scheduler starts, it finds the open requests, assumes their pods on
+the requested nodes, and waits for the binder. So a crash between the request and the binding loses nothing and binds no
+pod twice.
 Source: KAI-Scheduler, `pkg/scheduler/cache/cache.go` (createBindRequest, cleanStaleBindRequest), `cluster_info.go`
 (snapshotBindRequests).
 """

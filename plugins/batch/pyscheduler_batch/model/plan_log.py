@@ -1,4 +1,4 @@
-"""For each job and action, the best eviction plan that was rejected, and why. `pyscheduler explain job` shows it."""
+"""For each job and action, the best rejected eviction plan and the reason, for `pyscheduler explain job`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Cache the filter results of pods for which only node objects matter; the results hold until a node object changes.
 
-Most pods demand nothing of other pods. For such a pod, filters read only node objects. NodeResourcesFit also reads free
-amounts. Its result is not cached, because a session (one scheduling round) compares amounts itself.
+Most pods have no requirements about other pods. For such a pod, all filters except NodeResourcesFit read only node
+objects. NodeResourcesFit also reads free amounts. Its result is not cached, because a session (one scheduling round)
+compares amounts itself.
 """
 
 from __future__ import annotations

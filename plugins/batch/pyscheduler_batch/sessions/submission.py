@@ -1,9 +1,9 @@
 """Carry out the decisions of a pass (a scheduling round over all jobs): nominate nodes, evict pods, and bind jobs.
 
-The cluster may have changed during the pass. So each task (a pod of a job) that is to be bound is filtered again on its
-node, together with the pods that are on the node now, even if these are being deleted. If one task of a job cannot be
-reserved, the reservations of all tasks of this job that the pass placed are undone, so that no gang is bound in part.
-The next pass decides again.
+The cluster may have changed during the pass. So before a task (a pod of a job) is bound, the filters run again for its
+node. They see all pods that are on the node now, even pods that are being deleted. If the node of one task cannot be
+reserved, the reservations for the job's other tasks in this pass are undone, so that no gang is partly bound. The next
+pass decides again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,13 @@
 """Read the configuration of a batch profile, in any of its three forms.
 
-The forms are: the args of the plugin `Batch`; a batch system's file with `actions` and `tiers`; and, under the key
-`shard`, the spec of an object that replaces this file, such as KAI's SchedulingShard. All are mappings as a YAML reader
-returns them. A mistake that would change the actions that run, or the queues on which they run, is a `ConfigError`.
-Other mistakes cause a warning with the nearest known name.
+The forms are:
+
+- the args of the plugin `Batch`,
+- the configuration file of a batch system, with the keys `actions` and `tiers`,
+- under the key `shard`, the spec of an object that has the settings instead of the file, such as KAI's SchedulingShard.
+
+Each form is a mapping, as a YAML reader returns it. A mistake that would change the actions that run, or the queues on
+which they run, is a `ConfigError`. Other mistakes cause a warning with the nearest known name.
 """
 
 from __future__ import annotations
