@@ -5,8 +5,9 @@ group that changed, the controller computes the next status (`DialectStatus.next
 this until nothing changes. It counts all members again each time, so a restart, a missed change or another writer costs
 one write.
 
-A write names the version of the object that it is based on. If another writer was faster, the API server refuses, and
-the controller computes the status again. A failed write is retried after a pause that grows; scheduling does not wait.
+A write names the version of the object that it is based on. If another writer was faster, the API server refuses the
+write, and the controller computes the status again. A failed write is retried after a pause that grows; scheduling does
+not wait.
 
 Differs from the PodGroup controllers of scheduler-plugins and Koordinator: those count members of the same label in
 other namespaces, too, and are programs of their own. Source: their `podgroup.go`; kube-batch's design of PodGroups.

@@ -1,8 +1,8 @@
-"""A map whose entries expire, with a callback.
+"""A map whose entries expire; it calls a function when an entry has expired.
 
 For example, group plugins record in such a map that a group must not be tried for some time. Adding an entry again
 neither replaces nor prolongs the entry: otherwise each further refusal would prolong the time, and it would never end.
-No cluster event announces that an entry has expired. So the map calls a function then, which can retry the pods.
+No cluster event announces that an entry has expired, so the called function can retry the pods.
 """
 
 from __future__ import annotations

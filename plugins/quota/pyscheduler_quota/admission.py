@@ -5,9 +5,9 @@ scheduler.
 
 The status of a quota says how much of it is used. The API server charges a pod to the quota after all webhooks have
 answered, and before it creates the pod. So a pod that was admitted a moment ago is not charged yet, and never will be
-if another check refuses it. An uncharged pod is no reason to refuse another pod. But a new pod that would not fit
-beside it waits until the first pod is charged, or until a second after the first pod's admission. So of many pods that
-are created at the same moment, only as many as fit are admitted.
+if another check refuses it. An uncharged pod is no reason to refuse another pod. But if a new pod does not fit beside
+an uncharged pod, the webhook delays its answer: until the uncharged pod is charged, or until one second after the
+admission of the uncharged pod. So if many pods are created at the same moment, only as many as fit are admitted.
 """
 
 from __future__ import annotations

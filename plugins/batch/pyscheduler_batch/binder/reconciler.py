@@ -5,9 +5,9 @@ scheduling pods. The binder repeats a failed binding up to `backoffLimit` times:
 each time. The number of failures is in the status, so a restarted binder continues the count. If the pod is bound
 already, the request has succeeded.
 
-Differs from KAI's binder: each failure is counted, the phase stays `Pending` until the last failure, no failure is
-reported as a binding, and a request never binds a newer pod of the same name. This binder runs no PreBind, so it
-refuses requests that need one: those with `resourceClaimAllocations`, and those for a fraction of a GPU. Source:
+Differs from KAI's binder: each failure is counted, the phase stays `Pending` until the last failure, a failure is never
+reported as a successful binding, and a request never binds a newer pod of the same name. This binder runs no PreBind,
+so it refuses requests that need one: those with `resourceClaimAllocations`, and those for a fraction of a GPU. Source:
 KAI-Scheduler, `pkg/binder/controllers/bindrequest_controller.go`, `pkg/binder/binding/binder.go`.
 """
 

@@ -1,6 +1,6 @@
 """Evict the victims of a scheduling round: write the condition `DisruptionTarget`, and delete the pod.
 
-An eviction is remembered until the deletion of its pod is seen.
+This module remembers each eviction until the deletion of the pod is seen.
 """
 
 from __future__ import annotations
