@@ -4,12 +4,12 @@
 kubelets, and computes the results as Kueue's test runner does. This module runs the scheduler, which talks to the API
 server over HTTP, in real time.
 
-Each workload is a pod without a group, in a queue of Volcano, whose fields fit best: `deserved` is the nominal quota,
-`capability` is the quota with the borrowing limit, and `parent` is the cohort. The action reclaim evicts pods of queues
-above their `deserved`, for queues below their `deserved`. The action preempt evicts pods of lower priority in the same
-queue. A queue of KAI fits less well: KAI would protect the pods of the two higher priorities, and would divide borrowed
-quota by weight. Kueue has no nodes: a cohort is a pool as large as the sum of its quotas. Here a cohort is one node of
-that size, which its pods select.
+Each workload is a pod without a group. The queues are Volcano's, because their fields fit Kueue's best: `deserved` is
+the nominal quota, `capability` is the quota with the borrowing limit, and `parent` is the cohort. The action reclaim
+evicts pods of queues above their `deserved`, for queues below their `deserved`. The action preempt evicts pods of lower
+priority in the same queue. KAI's queues fit less well: KAI would protect the pods of the two higher priorities, and
+would divide borrowed quota by weight. Kueue does not know nodes; its cohort is a pool of resources as large as the sum
+of its quotas. In this benchmark, each cohort has one node of that size, and the pods of the cohort select this node.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kubernetes objects as the scheduler reads them: the names of `kube_objects`, for authors of plugins."""
+"""The types of Kubernetes objects as the scheduler reads them, imported from `kube_objects` for authors of plugins."""
 
 from __future__ import annotations
 

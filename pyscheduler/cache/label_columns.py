@@ -1,8 +1,8 @@
 """Labels of nodes, one column for each key that a plugin has read.
 
-Nodes have many labels, and plugins read few of them. A key's column is made when it is first read, and kept up to date
-from then on; for other keys, only the number of nodes that have them is kept. When the last node loses a key, its
-column is dropped.
+Nodes have many labels, and plugins read few of them. The column of a key is made when a plugin first reads the key, and
+is kept up to date from then on. For other keys, only the number of nodes with the key is kept. When no node has a key
+any more, the column of this key is dropped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Check the flags of `pyscheduler run` and apply them to the configuration.
 
-As in kube-scheduler, flags of leader election override the file, and deprecated flags have an effect only without a
-file. A flag that cannot have the same effect as in kube-scheduler is rejected.
+As in kube-scheduler, flags of leader election override the configuration file, and deprecated flags have an effect only
+if there is no configuration file. A flag that cannot have the same effect as in kube-scheduler is rejected.
 
 Differs from kube-scheduler: `--kubeconfig` has an effect with `--config`, too, and the log names deprecated flags that
 are ignored.

@@ -1,9 +1,9 @@
 """Finds the plugin to which a failed or slow function or coroutine belongs, so that the log can name the plugin.
 
 Plugins give functions and coroutines to the scheduler, for example event handlers and tasks. Such a function may be a
-lambda, a partial or a function of a module, which names no plugin. `PluginOwners` looks at the values that the function
-captured, at the module that defines the function and, after a failure, at the traceback. If these name several plugins,
-the result is empty.
+lambda, a partial or a plain function; its name does not show to which plugin it belongs. `PluginOwners` looks at the
+values that the function captured, at the module that defines the function and, after a failure, at the traceback. If
+these name several plugins, the result is empty.
 """
 
 from __future__ import annotations

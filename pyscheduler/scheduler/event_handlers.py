@@ -6,7 +6,8 @@ An object that cannot be read (a selector or a quantity that does not parse) is 
 object does not stop the others. A pod that cannot enter the queue for this reason gets an event and a condition. A pod
 that has a node is counted with the fields that can be read (see `malformed_pod`).
 
-Differs from kube-scheduler: when a pod loses its nomination, that pod itself is not retried, because it gains no room.
+Differs from kube-scheduler: the end of a nomination frees room for other pods. So it causes a retry of other pods, but
+not of the pod that was nominated.
 Source: kube-scheduler 1.36, `eventhandlers.go`.
 """
 

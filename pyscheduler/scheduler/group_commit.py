@@ -1,4 +1,4 @@
-"""Act on the decision of a group cycle: reserve its members for real, or put them back into the queue with a reason.
+"""Carry out the decision of a group cycle: reserve nodes for the members, or return them to the queue with a reason.
 
 The cluster may have changed during a long cycle. So a member whose node has changed is filtered again on the cluster as
 it is now, and the cache refuses a member that was bound in the meantime. If too few members can be reserved, all are

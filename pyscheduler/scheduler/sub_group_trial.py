@@ -1,9 +1,9 @@
 """The trial of a group whose sub-groups have minimums of their own.
 
 A group needs a minimum of members, or of sub-groups that have their minimum. First, the trial places as many sub-groups
-as are needed: each gets nodes for its whole minimum, or is undone, so that another sub-group can have the room. Then
-come the other sub-groups, each with its whole minimum or no node, and at last single members. If the group does not
-fit, it may be tried a second time with its members in another order.
+as are needed. If a sub-group does not get nodes for its whole minimum, its placements are undone, so that another
+sub-group can use the nodes. Then the trial places the other sub-groups in the same way, and at last single members. If
+the group does not fit, it may be tried a second time with its members in another order.
 
 Sub-groups of one parent are tried in this order: first those with members that did not fit the first time, then those
 with a minimum above zero, then those that need few members for their minimum.

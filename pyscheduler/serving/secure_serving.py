@@ -1,7 +1,7 @@
 """The HTTPS port, with authentication and authorization by the cluster.
 
-A request is authenticated (else 401), then authorized (else 403), then answered. The 401 and 403 answers are those of
-Kubernetes' API server.
+A request is authenticated (else 401), then authorized (else 403), then answered. The 401 and 403 answers are the same
+as those of kube-apiserver.
 
 Differs from kube-scheduler:
 

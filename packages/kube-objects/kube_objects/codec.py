@@ -3,11 +3,12 @@
 msgspec decodes the bytes in one go, straight into the typed objects. In two cases the bytes are decoded a second time,
 which is slower; all other objects are decoded once:
 
-* Go writes ``null`` for an empty list, map or text. The object is decoded again without its nulls, so that each such
-  field gets its zero value, as in Go. (A null entry of a map, which no API server sends, is dropped; Go would keep its
-  key.)
-* An object is malformed, for example has a text where a number belongs. The list is decoded again item by item, so that
-  the other items can be used. The malformed item is returned as `Malformed`, with its name and the reason.
+* The object contains ``null``, because Go writes an empty list, map or text as ``null``. The object is decoded again
+  without its nulls, so that each field with ``null`` gets its zero value, as in Go. (A null entry of a map, which no
+  API server sends, is dropped; Go would keep its key.)
+* An object in a list is malformed: for example, a field has a text instead of a number. The list is decoded again item
+  by item, so that the other items can be used. The malformed item is returned as `Malformed`, with its name and the
+  reason.
 """
 
 from __future__ import annotations

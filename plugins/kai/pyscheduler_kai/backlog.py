@@ -1,10 +1,11 @@
 """The waiting jobs with their requests, kept from pass to pass (scheduling round over all jobs).
 
-With this table, no action has to look at each waiting job. An action that evicts pods ends at once if it could not make
-room for the next request of any waiting job. The next request of a job is that of the pods that are placed together:
-the rest of the job's minimum, or one more pod. `allocate` ends as soon as no node has room for any single waiting pod,
-because nodes only fill up during this action. Then each job that only lacks room gets the reason that this module has
-prepared: no node has room for its first pod. Jobs that something else may keep from running are looked at one by one.
+With this table, an action can end without a look at each waiting job. For each job, the table has its *next request*:
+the sum of the requests of the pods that are placed together, which are the rest of the job's minimum, or one more pod.
+An action that evicts pods ends at once if evictions cannot make enough room for the next request of a single waiting
+job. `allocate` ends as soon as no node has room for any waiting pod, because nodes only fill up during this action.
+Then each job to which only room can be missing gets the reason that this module has prepared: no node has room for its
+first pod. Jobs that may have other obstacles, such as a limit of their queue, are checked one by one.
 """
 
 from __future__ import annotations

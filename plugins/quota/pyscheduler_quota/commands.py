@@ -1,7 +1,7 @@
 """Adds to the `pyscheduler` command line: the command `webhook`, and the column `Reserved` of `pyscheduler podgroup`.
 
-`COMMANDS` maps the name of a command to the module with its click command `command`, and to one line of help.
-pyscheduler finds this module through the package's entry point in the group `pyscheduler.commands`.
+`COMMANDS` maps the name of a command to a pair: the name of a module, whose attribute `command` is a click command, and
+one line of help. pyscheduler finds this module through the package's entry point in the group `pyscheduler.commands`.
 """
 
 from __future__ import annotations

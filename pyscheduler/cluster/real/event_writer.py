@@ -2,8 +2,8 @@
 
 Events that differ only in note and time are one series. The first event is created on the API server, the second makes
 it a series of two, and further ones are only counted. The count is written every half hour while the series continues,
-and once more after six minutes without a repetition; then the series ends. Four workers write; only one of them works
-on a series at a time, and creates the event before it patches the count.
+and once more after six minutes without a repetition; then the series ends. Four workers send requests. Requests about
+the same series are sent one after another, so that the event is created before its count is patched.
 
 Bindings come first: events have a rate limit of their own, and are sent when no other request waits (see
 `concurrency`). If the queue is full, new events are dropped and counted. Source: client-go `tools/events`.

@@ -14,8 +14,8 @@ Differs from kube-scheduler:
   all of them; in kube-scheduler, the attempts of the other pods fail once.
 * pyscheduler adds no `allocationTimestamp` to an allocation from before 1.36, because the API server would refuse the
   change; kube-scheduler tries to add one.
-* pyscheduler removes reservations in the background, and a later attempt of the pod waits for that; kube-scheduler
-  removes them before the pod is requeued.
+* pyscheduler removes reservations in the background, and the next attempt of the pod waits until they are removed;
+  kube-scheduler removes them before the pod is requeued.
 * If it is unknown whether a write happened, pyscheduler keeps the devices reserved until it knows; kube-scheduler frees
   them at once.
 

@@ -1,11 +1,13 @@
 """The devices of the cluster, pool by pool, and those that a node can reach.
 
 Only the newest generation of a pool counts. A pool is incomplete while slices of it are missing, and invalid if its
-slices contradict each other; nothing is allocated from either. Pools are ordered by driver and name, and slices by
-name, so that drivers can say which devices are used first. Pools with devices that must be prepared come last.
+slices contradict each other. No device of an incomplete or invalid pool is allocated. Pools are ordered by driver and
+name, and slices by name, so that drivers can say which devices are used first. Pools with devices that must be prepared
+come last.
 
-An `Inventory` is made from all slices, and again after a slice changed. Results per slice and per node are computed on
-demand, and kept if the change does not affect them.
+An `Inventory` is made from all slices. After a slice has changed, a new `Inventory` is made. Results for a slice or a
+node are computed when they are first needed, and the new `Inventory` takes over the results that the change does not
+affect.
 Differs from kube-scheduler: pyscheduler evaluates selectors only for devices that the node can use; in kube-scheduler,
 a selector that fails on another device is an error.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating/pools_incubating.go`.

@@ -4,7 +4,7 @@ A victim that is not bound yet is rejected in memory: its wait at Permit ends, o
 Any other victim gets the condition DisruptionTarget and is deleted, with its grace period. By default this happens in
 the background. The preemptor is not retried before the last victim is evicted, because victims would still be on the
 node. After the last eviction, the deletion of victims causes the retry. If an eviction fails, the preemptor is retried
-after its backoff. Nominations of pods of lower priority to the node are cleared first.
+after its backoff. Before the evictions, the nominations of pods with lower priority to this node are cleared.
 
 Differs from kube-scheduler:
 

@@ -1,12 +1,13 @@
 """Order the pods of a node as preemption does: the most important pods come first, and are evicted last.
 
-Equally important pods have the order that kube-scheduler gives them. No rule determines it, but it is always the same:
-it follows from the order of the pods on the node, from the sort of Go's library, and from how start times are compared.
-A pod that was not started counts as started now. If neither of two compared pods was started, the comparison reads the
-clock first for one and then for the other, so its first argument always looks older. Up to twelve pods are sorted by
-insertion: equal pods keep their order, and pods that were not started are reversed. More pods are partitioned, and the
-algorithm determines the order of equal pods. This module repeats the algorithm with all its branches, because all are
-reached: of random lists of 13 to 260 pods, a third ends in its heap sort.
+Equally important pods have the same order as in kube-scheduler. No documented rule defines this order, but it is always
+the same for the same pods: it follows from the order of the pods on the node, from the sort function of Go's library,
+and from the comparison of start times. A pod that was not started counts as started now. If neither of two compared
+pods was started, the comparison reads the clock first for one and then for the other, so its first argument always
+looks older. Up to twelve pods are sorted by insertion: equal pods keep their order, and pods that were not started are
+reversed. More than twelve pods are partitioned, and then the order of equal pods depends on each step of Go's
+algorithm. So this module implements the whole algorithm. Even its rare branches matter: for a third of random lists of
+13 to 260 pods, the algorithm switches to heap sort.
 
 Source: kube-scheduler 1.36, `SelectVictimsOnNode` and `MoreImportantPod`; Go's `sort.Slice`, a quicksort that defeats
 patterns (https://arxiv.org/abs/2106.05123).

@@ -1,4 +1,4 @@
-"""The steps of a random history. A step is a call of a `FakeCluster` as data, so that it can be left out or printed."""
+"""The steps of a random history. A step is one call of a `FakeCluster`; a check can leave it out or print it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A small disruption controller: it updates the numbers in the status of PodDisruptionBudgets.
 
-The API server grants an eviction by the status of a budget (`eviction`): the numbers of expected pods, of healthy pods,
-and of pods that may be evicted. The controller keeps the name, health, deletion and owner of each selected pod. So when
-one pod changes, the other pods need not be read.
+The API server allows or refuses an eviction by the numbers in a budget's status (see `subresources.eviction`): expected
+pods, healthy pods, and pods that may be evicted. The controller keeps the name, health, deletion and owner of each
+selected pod. So when one pod changes, the other pods need not be read.
 
 Rules and messages are those of ``pkg/controller/disruption/disruption.go``. Differs from kube-controller-manager: the
 controller knows only the workloads in `CONTROLLERS` and custom resources with a scale, and records no events.

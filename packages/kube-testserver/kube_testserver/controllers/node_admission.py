@@ -1,4 +1,4 @@
-"""The kubelet's own check of a pod that was bound to its node, counted independently of any scheduler.
+"""The kubelet's check of a pod that was bound to its node, with sums that do not depend on any scheduler.
 
 A kubelet does not trust schedulers. It adds up the requests of the pods that it has admitted. If a new pod does not
 fit, or the node does not match the pod's node selector, the pod fails at once with a reason such as ``OutOfcpu``. The

@@ -4,10 +4,10 @@ A body is four magic bytes and an envelope, which names the kind and holds the o
 not differ from its zero value, and Go writes the zero of every field that is no pointer. So zeros of such fields are
 dropped, as Go's JSON leaves them out; zeros of pointer fields are kept.
 
-Each field of the table has a name and a type: ``s`` text, ``i`` integer, ``t`` boolean, ``f`` floating point, ``b``
-bytes, a message's name, or one of the types that JSON writes in a special way (`@...`). In front of the type, ``*`` is
-a pointer, ``[`` a list, ``{`` a map with text keys. A field without a name is a message whose fields JSON shows as
-fields of the surrounding message.
+`fields.json.gz` is a table of all fields. It has the name and the type of each field: ``s`` text, ``i`` integer, ``t``
+boolean, ``f`` floating point, ``b`` bytes, a message's name, or one of the types that JSON writes in a special way
+(`@...`). In front of the type, ``*`` is a pointer, ``[`` a list, ``{`` a map with text keys. A field without a name is
+a message whose fields JSON shows as fields of the surrounding message.
 """
 
 from __future__ import annotations

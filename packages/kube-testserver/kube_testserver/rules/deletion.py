@@ -1,7 +1,8 @@
-"""Deletion of an object: at once, after its finalizers are done, or, for a pod on a node, after a grace period.
+"""The rules of DELETE, as in kube-apiserver.
 
-kube-apiserver's rules decide whether a DELETE removes an object, or only marks it and leaves the removal to a kubelet
-or to the owner of a finalizer.
+Normally, DELETE removes the object at once. If the object has finalizers, or is a pod on a node with a grace period,
+DELETE only sets `deletionTimestamp`. The object is then removed when its last finalizer is removed, or when the kubelet
+has ended the pod.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The rules of Job and JobSet: the pods and Jobs that their controllers make.
 
-Differs from the real controllers: a failed pod is replaced without delay, and limits for single indexes, success and
-failure policies and deadlines are not applied.
+Differs from the real controllers: a failed pod is replaced without delay. Success policies, failure policies,
+deadlines, and limits for single indexes have no effect.
 """
 
 from __future__ import annotations

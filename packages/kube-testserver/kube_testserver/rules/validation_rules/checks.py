@@ -1,4 +1,4 @@
-"""Validation of the CEL rules in a new definition: missing or wrong texts, and expressions that do not compile."""
+"""Validate the CEL rules in a new CustomResourceDefinition: their fields, and whether the expressions compile."""
 
 from __future__ import annotations
 
