@@ -1,4 +1,4 @@
-"""`CacheError`, raised for a call that contradicts the cache, for example to remove a pod that it does not have."""
+"""`CacheError`, raised for a call that contradicts the cache, such as the removal of an unknown pod."""
 
 from __future__ import annotations
 

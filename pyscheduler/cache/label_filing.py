@@ -1,9 +1,9 @@
-"""Indexes by label, so that matching selectors with objects need not compare all of them.
+"""Indexes by label, to find the selectors that match an object, or the objects that match a selector.
 
-Most selectors require one value of some label. `SelectingThings` files each selector under the first such label, and
-finds the selectors that may match given labels. `LabelledThings` files objects under their values of the labels that
-selectors required, and finds the objects that a selector may match. Both return candidates, which must still be
-compared with the selector.
+Most selectors require one value of some label. `SelectingThings` is an index of selectors by the first label that the
+selector requires; it finds the selectors that may match given labels. `LabelledThings` is an index of objects by the
+labels that selectors have required; it finds the objects that a selector may match. Both return candidates, which must
+still be compared with the selector.
 """
 
 from __future__ import annotations

@@ -1,13 +1,18 @@
-"""The queue of pods without a node: where each pod waits, why, and what brings it back.
+"""The queue of pods without a node: where and why each pod waits, and when it is retried.
 
 A pod enters through `add`. `pop` returns the next ready pod. That pod is in flight until `done`, or until
 `requeue_failed` returns it to the queue:
 
-* After an error (no plugin rejected the pod) it goes to backoffQ, and is retried when the backoff ends.
-* After a rejection it waits among the unschedulable pods. It leaves them when an event comes that one of the rejecting
-  plugins finds worth an attempt (`move_all`), when the pod itself changes (`update`), when a plugin asks for it
-  (`activate`), at the moment that a plugin gave for a retry, or after five minutes. An event that came while the pod
-  was in flight counts, too.
+* After an error (no plugin rejected the pod), the pod moves to backoffQ, and is retried when its backoff ends.
+* After a rejection, the pod waits among the unschedulable pods.
+
+A pod leaves the unschedulable pods in one of these cases:
+
+* An event comes, also while the pod was in flight, and a hint of a rejecting plugin returns QUEUE (`move_all`).
+* The pod itself changes (`update`).
+* A plugin activates the pod (`activate`).
+* The time for a retry is reached that a plugin gave with its rejection.
+* Five minutes are over.
 
 A profile can hold its pods (`hold`). Held pods become ready in `held` and not in activeQ. `take` returns them by name;
 `pop` never returns them. `put_back` puts a pod that was taken, but not tried, back into `held`.

@@ -5,8 +5,9 @@ Foreign pods are pods of other schedulers. These pods are protected:
 - pods of jobs that are not preemptible, except pods of broken gangs
 - pods of jobs within their minimum run time (KAI)
 - system pods (Volcano, kube-batch)
-- for the action preempt, pods of another queue; in KAI, also pods of the same or a higher priority
-- for the action reclaim, pods of the same queue, and pods of a queue that is not reclaimable
+- from the action preempt: pods that are not in the preemptor's queue; in KAI, also pods whose priority is not below the
+  preemptor's
+- from the action reclaim: pods in the queue of the job that reclaims, and pods in a queue that is not reclaimable
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compute what queues deserve by Volcano's plugins proportion and capacity, and by kube-batch's proportion.
+"""Compute the deserved shares of queues by the rules of Volcano's proportion and capacity, and kube-batch's proportion.
 
 The module computes with single numbers and not with arrays, as an independent check of the scheduler's policies.
 """

@@ -1,7 +1,7 @@
 """Check that a group has enough members, and enough members with nodes. Pure functions of the group's state.
 
-Members that failed do not count. Normally, members that succeeded do not count either. But after the group has started,
-they count if the other members are fewer than the minimum.
+Members that failed do not count. Members that succeeded count only after the group has started, and only if the other
+members are fewer than the minimum.
 """
 
 from __future__ import annotations

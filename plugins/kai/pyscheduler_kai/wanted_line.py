@@ -1,16 +1,16 @@
-"""Compute the order of a few wanted jobs among many waiting jobs, without taking the other jobs one by one.
+"""Compute the order of a few wanted jobs among many waiting jobs, without a loop over the other jobs.
 
-`JobQueue` takes all jobs in order, and drops those that are not wanted. A dropped job matters only by its request:
-while the job is the next one of its queue, its request decides the sort key of the queue. The next job always comes
-from the queue with the smallest key.
+`JobQueue` takes all jobs in order, and drops those that are not wanted. The next job always comes from the queue with
+the smallest sort key. The sort key of a queue depends on the request of the queue's next job. A dropped job has no
+other effect on the order.
 
-So a queue is held up longest by the job with the largest key before its wanted job. Once this key is the smallest of
-all queues, the rest of the jobs before the wanted job follow at once, because their keys are smaller. Then the wanted
-job is taken when its key is the smallest. So two keys of each queue determine the order: the largest key before the
-wanted job, and the key with the wanted job.
+Take the jobs of a queue before its wanted job. The one with the largest key delays the queue longest. When this key is
+the smallest of all queues, the job is taken, and the rest of the jobs before the wanted job follow at once, because
+their keys are smaller. The wanted job is taken when its own key is the smallest. So two keys of each queue determine
+the order: the largest key before the wanted job, and the key with the wanted job.
 
-This holds only if no two queues have equal keys (`is_tied`), no queue has a parent, and keys are in a total order.
-Otherwise the heaps of `JobQueue` decide.
+This is only right if no two queues have equal keys (`is_tied`), no queue has a parent, and keys are in a total order.
+Otherwise this module is not used, and `JobQueue` computes the order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The policy `gang` of kube-batch: order jobs by whether their minimum has nodes, and protect jobs at their minimum.
+"""The policy `gang` of kube-batch: jobs whose minimum has no nodes yet come first; jobs at their minimum are protected.
 
 Source: kube-batch `plugins/gang`, `api/job_info.go`.
 """

@@ -4,8 +4,9 @@ A HyperNode is a named set of nodes; a low tier means that its nodes are close t
 mode `hard` runs in one HyperNode of at most `highestTierAllowed` (or of the tier that `highestTierName` names). In mode
 `soft` it may use HyperNodes of all tiers, and the whole cluster. HyperNodes of a lower tier are tried first. Within a
 tier, the HyperNode that would be the fullest after the placement of the job is tried first. If some pods of a job have
-nodes, the other pods stay within the widest allowed HyperNode that contains these nodes. A policy of `subGroupPolicy`
-may have a topology, too: each of its sub-groups then runs in one HyperNode, within that of the job.
+nodes, the other pods stay within the widest allowed HyperNode that contains these nodes. An entry of `subGroupPolicy`
+may have a `networkTopology`, too. Then each sub-group of this entry runs in one HyperNode, which lies within the
+HyperNode of the job.
 
 Differs from Volcano: Volcano places the job in every HyperNode of a tier, and then takes the best one; pyscheduler uses
 the first HyperNode that can take the job. In Volcano, a job with a topology can reclaim resources on any node of the

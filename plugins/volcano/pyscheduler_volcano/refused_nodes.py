@@ -1,7 +1,7 @@
 """Remember the nodes on which evictions cannot make room for a task (pod), for later tasks of the same kind.
 
-A node is refused if there is too little room on it even without the victims that the policies choose there. The result
-depends on these values:
+A node is refused if, even after the eviction of all victims that the policies choose on it, it has too little room. The
+result depends on these values:
 
 - the request of the task
 - the queue, the priority, and the requested and allocated amounts of the task's job

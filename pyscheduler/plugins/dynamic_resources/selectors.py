@@ -5,8 +5,8 @@
 its answer. So an expression runs once per kind of device, and not once per device, node or cycle.
 
 The caller passes `pause`, which an evaluation calls every few thousand steps. `pause` may raise an error to end the
-evaluation, and then no result is kept. The memory for expressions and answers is limited to a few MiB, whatever the
-claims are.
+evaluation, and then no result is kept. The memory for expressions and answers is limited to a few MiB, for any number
+and size of claims.
 
 Texts of errors are kube-scheduler's. Source: kube-scheduler 1.36, `k8s.io/dynamic-resource-allocation/cel`.
 """

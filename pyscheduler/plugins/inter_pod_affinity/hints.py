@@ -1,8 +1,8 @@
-"""Changes of pods, nodes and namespaces that may help a pod that InterPodAffinity rejected.
+"""Queueing hints for pods that InterPodAffinity rejected: changes of pods, nodes and namespaces that may help them.
 
 Differs from kube-scheduler 1.36, where the rejected pod waits for the five-minute flush in each of these cases:
 
-* a term selects a namespace by its labels (kubernetes#141953);
+* a term selects namespaces by their labels, and a namespace changes (kubernetes#141953);
 * the rejected pod has several anti-affinity terms, and a placed pod is deleted that matched some of these terms, but
   not all;
 * the rejected pod has required affinity to pods like itself, and the last placed pod of this kind is deleted. Then the

@@ -1,4 +1,4 @@
-"""The results of searches by node shape: the places of the victims in victim order, and their cost.
+"""The results of searches by node shape: the positions of the victims in victim order, and their cost.
 
 A result comes from a dry run on one node and holds for all nodes of its shape. Results are kept by equivalence key and
 priority of the preemptor. The least recently used results are dropped.

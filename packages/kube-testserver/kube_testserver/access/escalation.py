@@ -1,8 +1,8 @@
 """Checks against privilege escalation: a user grants only permissions that the user holds.
 
-A user may create or change a role if the user holds every permission in it, or the verb `escalate` on it. Without
-`escalate`, a ClusterRole that aggregates others needs permission for everything. A user may create or change a binding
-if the user holds every permission of its role, or the verb `bind` on that role. To change the allocation or
+A user may create or change a role if the user holds every permission in it, or the verb `escalate` on it. To write a
+ClusterRole that aggregates other roles, a user without `escalate` needs all permissions. A user may create or change a
+binding if the user holds every permission of its role, or the verb `bind` on that role. To change the allocation or
 `reservedFor` of a ResourceClaim, a user needs permission for `resourceclaims/binding`. The rules are those of
 kube-apiserver (`pkg/registry/rbac`). Writes of the server itself, and of members of system:masters, pass.
 """

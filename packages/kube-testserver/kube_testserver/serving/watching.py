@@ -5,7 +5,7 @@ sends all later changes as one chunk, so that a burst of writes costs one wake-u
 client costs no memory; if the log no longer has the watch's position, the client gets an error (410) and lists again.
 
 A selector changes how a change appears to the client. An object that begins to match is ADDED. An object that no longer
-matches is DELETED, in the state in which it last matched. An object that never matched is not mentioned.
+matches is DELETED, in the state in which it last matched. An object that never matched causes no event.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The cluster as the tables of a session, kept from pass to pass.
 
-`refresh` compares the generation of each node and the waiting pods with those of the last pass, and builds anew only
-the jobs whose pods or descriptions changed. Amounts of nodes come from the columns of the snapshot. A session changes
-copies of the node and queue tables. But it changes the tasks themselves, and resets them after the pass.
+At the start of a pass, `refresh` finds the nodes with a new generation, and the changes of waiting pods, since the last
+pass. It rebuilds only the jobs whose pods or descriptions have changed. Amounts of nodes come from the columns of the
+snapshot. A session works on copies of the node and queue tables. It changes the tasks without a copy, and resets them
+after the pass.
 """
 
 from __future__ import annotations
