@@ -1,11 +1,12 @@
 """Nodes and the pods on them, as the informers report them and as the scheduler assumes them.
 
 A scheduling cycle *assumes* a pod on a node, so that the next cycle counts the pod before the API server knows of it.
-Then the informer reports the pod as bound, which confirms the assumption (or corrects it, if the node is another), or
-the binding fails and the pod is *forgotten*. Pods that another scheduler has bound are known from the informer only.
+If the informer then reports the pod as bound, the assumption is confirmed, or corrected if the pod is on another node.
+If the binding fails, the pod is *forgotten*. Pods that another scheduler has bound are known from the informer only.
 
 Events of nodes and pods come on separate watches and in any order. A pod may be known before its node, and a node may
-be deleted before its pods: its NodeInfo then stays, without a node object and in no snapshot, until the pods are gone.
+be deleted before its pods. In both cases the cache has a NodeInfo with pods but without a node object. Such a NodeInfo
+is in no snapshot.
 
 Every change gives the node's NodeInfo a generation above all others and moves the NodeInfo to the end of a list. To
 update a snapshot, the cache walks back from the end of the list to the generation that the snapshot has seen. The

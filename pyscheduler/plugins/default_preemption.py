@@ -6,8 +6,9 @@ and how messages begin, and it keeps a preemptor out of the queue until all of i
 With the gate WorkloadAwarePreemption, members of a PodGroup do not preempt one by one. The scheduler makes room for the
 whole group (`scheduler.group_preemption`), and no member is tried before the victims of the group are evicted.
 
-Differs from kube-scheduler: with the arg `protectQuorum`, off by default, a victim whose eviction would take its pod
-group below the group's minimum counts as a victim that a disruption budget protects.
+Differs from kube-scheduler: the arg `protectQuorum` (off by default) protects the minimum of pod groups. If the
+eviction of a victim would take its group below the minimum, the victim is treated like a pod that a disruption budget
+protects.
 Source: kube-scheduler 1.36, `plugins/defaultpreemption`.
 """
 

@@ -2,12 +2,18 @@
 
 A dialect is one system's way to describe a group by labels, annotations and objects, such as Koordinator's.
 
-Belongs here: the description of a group in each dialect (`dialects`, `declarations`, `wire`, `model`); its members and
-their places (`directory`, `membership`); its parts with minimums of their own (`sub_groups`); the order in which groups
-are tried (`sort_keys`); the status of a group (`status`) and the controller that writes it (`controller`); periods in
-which a group must not be tried (`expiry`); the number of pods of a group that need room (`room_needed`); and the state
-that all group plugins of a scheduler share (`groups`). Begin to read in `groups`. Does not belong here: the decision to
-schedule a group; any I/O.
+Belongs here (begin with `groups`):
+
+- the state that all group plugins of a scheduler share (`groups`)
+- the description of a group in each dialect (`dialects`, `declarations`, `wire`, `model`)
+- the members of a group and their places (`directory`, `membership`)
+- the parts of a group that have minimums of their own (`sub_groups`)
+- the order in which groups are tried (`sort_keys`)
+- the status of a group (`status`), and the controller that writes it (`controller`)
+- periods in which a group must not be tried (`expiry`)
+- the number of pods of a group that need room (`room_needed`)
+
+Does not belong here: the decision to schedule a group; any I/O.
 """
 
 from __future__ import annotations

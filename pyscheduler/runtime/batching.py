@@ -5,8 +5,9 @@ right, and its first node is the best node. If the node has room for this pod, t
 are unknown, and all nodes are scored anew. All nodes are also scored anew if the pod before was not equal, or if the
 list is older than half a second.
 
-Differs from kube-scheduler: pyscheduler drops a list after a node was added, deleted or moved to another row, and
-always scores nodes anew for members of a group; kube-scheduler's lists omit new nodes for half a second.
+Differs from kube-scheduler: pyscheduler drops a list after a node was added, deleted or moved to another row; in
+kube-scheduler, a new node may be missing in the list for half a second. For members of a group, pyscheduler always
+scores nodes anew.
 Source: kube-scheduler 1.36, `framework/runtime/batch.go`.
 """
 

@@ -1,10 +1,12 @@
 """Event handlers: they apply the informers' events to the cache and the queue.
 
 A pod with a node enters the cache. A pod without a node enters the queue if a profile has its `schedulerName`. All
-other pods are counted and ignored. Every change that may make a waiting pod schedulable is announced to the queue.
-An object that cannot be read (a selector or a quantity that does not parse) is reported and skipped, so that one bad
-object does not stop the others. A pod that cannot enter the queue for this reason gets an event and a condition. A pod
-that has a node is counted with the fields that can be read (see `malformed_pod`).
+other pods are only counted. Every change that may make a waiting pod schedulable is reported to the queue.
+
+If an object cannot be read, because a selector or a quantity does not parse, the error is reported and the object is
+skipped. So one bad object does not stop the processing of other objects. A pod that cannot enter the queue for this
+reason gets an event and a condition. A pod that has a node is counted with the fields that can be read (see
+`malformed_pod`).
 
 Differs from kube-scheduler: the end of a nomination frees room for other pods. So it causes a retry of other pods, but
 not of the pod that was nominated.

@@ -1,12 +1,13 @@
 """The search for the best placement of a group: a set of nodes, such as a rack, on which all its members run.
 
-With the gate TopologyAwareWorkloadScheduling, the group cycle tries the members in each placement that the profile's
-PlacementGenerate plugin names, and takes the feasible placement with the highest score of the PlacementScore plugins;
-the generator of random numbers breaks ties. All placements are tried on one snapshot.
+With the gate TopologyAwareWorkloadScheduling, the profile's PlacementGenerate plugin names the placements. The group
+cycle tries the members in each placement. The PlacementScore plugins score the feasible placements, and the placement
+with the highest score is used; among equals, one is chosen at random. All placements are tried on one snapshot.
 
 Differs from kube-scheduler, which tries every placement: pyscheduler does not try a placement whose nodes have too
-little room for the group's minimum, or whose score cannot be the highest. The decision is the same. If no placement is
-feasible, the message of pyscheduler is about the first placement, and that of kube-scheduler about a random one.
+little room for the group's minimum, or whose score cannot be the highest. This does not change the decision. If no
+placement is feasible, the message of pyscheduler is about the first placement, and the message of kube-scheduler is
+about a random placement.
 Source: kube-scheduler 1.36, `podGroupSchedulingPlacementAlgorithm`, `findBestPlacement`.
 """
 

@@ -11,7 +11,7 @@ Differs from kube-scheduler:
 * pyscheduler does not preempt for a group that waits for the preemption of another PostFilter plugin.
 * In pyscheduler, a ReadWriteOncePod claim counts as free once its user is a victim; in kube-scheduler, it stays in use.
 * pyscheduler nominates all members that the search places; kube-scheduler nominates only members that had a node
-  without any victim, so that new pods may take the room of the first victims that end.
+  without any victim. So in kube-scheduler, new pods may take the room of the first victims that end.
 
 Source: kube-scheduler 1.36, `runWorkloadAwarePreemption`.
 """

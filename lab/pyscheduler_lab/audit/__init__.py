@@ -5,10 +5,17 @@ the scheduler uses. This package imports no other package of pyscheduler, and no
 two import contracts check that. So a mistake of the scheduler cannot hide in code that both share. Tests, the demo and
 the simulation call `check`.
 
-The rules: (1) no gang is partly bound; (2) no binding exceeds a limit; (3) no protected or foreign pod is evicted; (4)
-each eviction lets a job start, or ends a broken gang; (5) fair shares justify each reclaim; (6) evictions do not repeat
-and have no cycle; (7) evictions end; (8) each pending pod has a leaf queue, and a reason why it waits; (9) the status
-of queues is right.
+The rules:
+
+1. No gang is partly bound.
+2. No binding exceeds a limit.
+3. No protected or foreign pod is evicted.
+4. Each eviction lets a job start, or ends a broken gang.
+5. Fair shares justify each reclaim.
+6. Evictions do not repeat, and jobs do not evict each other in a cycle.
+7. Evictions end.
+8. Each pending pod has a leaf queue, and a reason why it waits.
+9. The status of queues is right.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """The waiting jobs with their requests, kept from pass to pass (scheduling round over all jobs).
 
-With this table, an action can end without a look at each waiting job. For each job, the table has its *next request*:
-the sum of the requests of the pods that are placed together, which are the rest of the job's minimum, or one more pod.
-An action that evicts pods ends at once if evictions cannot make enough room for the next request of a single waiting
-job. `allocate` ends as soon as no node has room for any waiting pod, because nodes only fill up during this action.
-Then each job to which only room can be missing gets the reason that this module has prepared: no node has room for its
-first pod. Jobs that may have other obstacles, such as a limit of their queue, are checked one by one.
+With this table, an action can end without a look at each waiting job. The table has the *next request* of each job: the
+requests, summed, of the pods that an action would place together. These pods are the rest of the job's minimum or, if
+the job has its minimum, one more pod. An action that evicts pods ends at once if evictions cannot make enough room for
+the next request of a single waiting job. `allocate` ends as soon as no node has room for any waiting pod, because nodes
+only fill up during this action. Then each job to which only room can be missing gets the reason that this module has
+prepared: no node has room for its first pod. Jobs that may have other obstacles, such as a limit of their queue, are
+checked one by one.
 """
 
 from __future__ import annotations

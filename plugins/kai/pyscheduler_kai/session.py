@@ -1,7 +1,7 @@
 """`KaiSession`: the state of one scheduling round of the preset `kai`.
 
-It adds two reasons for which a job waits to the session of `Batch`: the job has too few pods, or some of its pods name
-none of its sub-groups. Such a job is not tried by any action.
+The session of `Batch` reports why jobs wait. This class adds two reasons: the job has too few pods, or some pods of the
+job name a sub-group that the job does not have. No action tries a job in one of these cases.
 """
 
 from __future__ import annotations

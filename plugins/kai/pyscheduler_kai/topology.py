@@ -1,15 +1,18 @@
 """The policy `topology`: the sets of nodes that a job or a sub-group may use, in the order in which they are tried.
 
-A constraint names a Topology (see `topologies` for levels and domains), and a required level of it, a preferred level,
-or both. Each set of nodes is one domain. The domains of the preferred level come first, then those of each wider level,
-up to the required level (or the whole topology). Domains of one level are sorted by the fullness of the widest domain
-that contains them, then of the next narrower one, down to their own fullness; the fullest come first. The requested
-resource that is scarcest in a domain determines the fullness. If tasks hold nodes already, only the domains of the
-required level with these nodes are used.
+A constraint names a Topology, and a required level, a preferred level, or both. `topologies` explains levels and
+domains. Each set of nodes is one domain.
 
-Differs from KAI-Scheduler: if all nodes are in one domain that is narrower than the required one, KAI computes the free
-resources of the narrow domain only, and treats the required domain as full. Source: KAI-Scheduler, `plugins/topology`
-(`job_filtering.go`, `node_scoring.go`).
+The domains of the preferred level are tried first, then the domains of each wider level, up to the required level (or
+up to the whole topology, if no level is required). Within a level, the fullest domains are tried first. To compare two
+domains of a level, the fullness of the widest domains around them is compared first, then the fullness of the next
+narrower domains, and at last the fullness of the two domains. The fullness of a domain is that of the requested
+resource of which least is left. If some tasks already have nodes, only the required-level domains that contain these
+nodes are used.
+
+Differs from KAI-Scheduler in one case: all nodes are in one domain of a level that is narrower than the required level.
+Then KAI computes free resources only for this narrow domain, and treats the domain of the required level as full.
+Source: KAI-Scheduler, `plugins/topology` (`job_filtering.go`, `node_scoring.go`).
 """
 
 from __future__ import annotations

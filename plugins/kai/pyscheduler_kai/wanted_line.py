@@ -10,7 +10,7 @@ their keys are smaller. The wanted job is taken when its own key is the smallest
 the order: the largest key before the wanted job, and the key with the wanted job.
 
 This is only right if no two queues have equal keys (`is_tied`), no queue has a parent, and keys are in a total order.
-Otherwise this module is not used, and `JobQueue` computes the order.
+Otherwise the order is computed with `JobQueue`.
 """
 
 from __future__ import annotations

@@ -5,9 +5,12 @@ kube-scheduler does, because scheduler and API server are often started together
 this wait, it may refuse credentials for another 30 s without an error, because it has not read all accounts and roles
 yet.
 
-Differs from kube-scheduler: the program ends if the server refuses the credentials (401, or a 403 that is no Kubernetes
-`Status`), if the server's certificate is not trusted, or if it is no API server; kube-scheduler's informers retry for
-ever. A 403 of RBAC is a `Status`, and the program goes on.
+Differs from kube-scheduler: the program ends in these cases, in which kube-scheduler's informers retry for ever:
+
+- The server refuses the credentials: it answers 401, or 403 without a Kubernetes `Status`. (A 403 of RBAC has a
+  `Status`, and does not end the program.)
+- The server's certificate is not trusted.
+- The server is no Kubernetes API server.
 """
 
 from __future__ import annotations

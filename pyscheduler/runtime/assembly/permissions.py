@@ -1,9 +1,9 @@
 """Merge the permissions that parts of the program need into the smallest set of RBAC rules.
 
 A module that sends requests declares the permissions for them. A plugin declares its permissions in `watches` and
-`rbac`. The permissions are split into single permissions, each kept once with the names of those that need it, and then
-merged into one rule for each resource. A permission that a wider one covers is left out: one in all namespaces covers
-one in a single namespace, and one on all objects covers one on named objects.
+`rbac`. All declarations are split into single permissions. Each single permission is kept once, with the names of the
+modules and plugins that need it. Then the permissions for each resource are merged into one rule. A permission is left
+out if a wider permission covers it: all namespaces cover a single namespace, and all objects cover named objects.
 """
 
 from __future__ import annotations

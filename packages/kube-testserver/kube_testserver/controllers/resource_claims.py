@@ -5,8 +5,8 @@ is gone, its entry in `reservedFor` is removed. A claim without users is dealloc
 deleted when the pod is done; in a real cluster, the garbage collector does a part of that.
 
 Rules and messages are those of ``pkg/controller/resourceclaim/controller.go`` with the default feature gates. Differs
-from kube-controller-manager: a failure is retried when the pod, the claim or the template changes, not on a timer; and
-a pod that has ended gets no second claim after its first one is deleted.
+from kube-controller-manager: no timer retries a failed operation; it is retried when the pod, the claim or the template
+changes. If the claim of a pod that has ended is deleted, the pod gets no second claim.
 """
 
 from __future__ import annotations

@@ -1,9 +1,15 @@
 """The passes (scheduling rounds over all jobs) of a batch profile: decide when a pass is due, and run it.
 
-A pass is due when a pod, a node, a queue, a pod group or a priority class changed, when the shares of queues changed,
-when a binding or an eviction failed, or when a timer fired. The pass starts 10 ms after the first of these causes, but
-not earlier than 50 ms after the start of the last pass. Without such a cause, no pass runs. A long pass is cut: after 1
-s if it has made a decision, and then the next pass is due at once; otherwise after 10 s.
+A pass is due after one of these causes:
+
+- A pod, a node, a queue, a pod group or a priority class has changed.
+- The shares of queues have changed.
+- A binding or an eviction has failed.
+- A timer has fired.
+
+The pass starts 10 ms after the first cause, but not earlier than 50 ms after the start of the last pass. Without a
+cause, no pass runs. A long pass is cut short. If it has made a decision, it ends after 1 s, and the next pass is due at
+once. If it has made no decision, it ends after 10 s.
 """
 
 from __future__ import annotations

@@ -1,9 +1,13 @@
 """Read the configuration file of a batch system, such as KAI, as the configuration of a scheduler with one profile.
 
-The file contains one of these: `actions` and `tiers`; the ConfigMap in which the system keeps `actions` and `tiers`; or
-the object from which the system's operator makes them, such as KAI's SchedulingShard. The profile enables the plugin
-`Batch`, whose args are the content of the file, and disables `DefaultPreemption`. `settings.configuration` reads the
-args.
+The file contains one of these:
+
+- `actions` and `tiers`
+- the ConfigMap in which the system keeps `actions` and `tiers`
+- the object from which the system's operator makes `actions` and `tiers`, such as KAI's SchedulingShard
+
+The profile enables the plugin `Batch`, whose args are the content of the file, and disables `DefaultPreemption`.
+`settings.configuration` reads the args.
 """
 
 from __future__ import annotations

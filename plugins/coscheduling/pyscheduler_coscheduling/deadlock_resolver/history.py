@@ -1,9 +1,9 @@
 """The history of attempts and of nodes given back, which decides whether a member that failed may fit now.
 
-All events have numbers in one sequence: a member takes a node in memory, gives it back, or is tried. A node that is
-given back may help a member that failed before, but only if the node was taken before that failure: a node that was
-taken and given back after the failure leaves the cluster as it was. If every such node were a reason to retry members,
-two groups that cannot be placed would wake each other with their rollbacks for ever.
+Events get increasing numbers. There are three kinds of events: a member takes a node in memory, a member gives a node
+back, and a member is tried. A node that is given back can help a failed member only if the node was already taken when
+the member failed. If the node was taken later, the member has failed although this node was free. Without this rule,
+two groups that cannot be placed would retry each other for ever, because each rollback gives nodes back.
 """
 
 from __future__ import annotations
