@@ -1,8 +1,8 @@
 """Estimate the cost of one pod and of one node, by a linear fit to the measured values of several cluster sizes.
 
 All values are those of the case SchedulingBasic with equal pods. Memory and the time of the first list are measured in
-mode `http`, in which the API server runs in another process than the scheduler. The time of a pod is measured in mode
-`cycle`, in which nothing runs in parallel.
+mode `http`, in which the API server runs in a separate process. The time of a pod is measured in mode `cycle`, in which
+nothing runs in parallel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Print text from objects of a cluster, so that it cannot forge lines or control the terminal."""
+"""Escape text from objects of a cluster before it is printed, so that it cannot forge lines or control the terminal."""
 
 from __future__ import annotations
 

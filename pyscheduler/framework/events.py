@@ -2,8 +2,8 @@
 
 A plugin that rejects pods registers the events after which it may accept them (`events_to_register`), each with an
 optional hint function. When such an event arrives, the queue calls the hints of the plugins that rejected the pod, and
-of no others. The labels of events and the bits of `ActionType` are kube-scheduler's: labels appear in log lines and in
-the metric `scheduler_queue_incoming_pods_total`.
+of no others. The labels of events and the bits of `ActionType` are the same as in kube-scheduler. Labels appear in log
+lines and in the metric `scheduler_queue_incoming_pods_total`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Metrics of plugins: counters, gauges and histograms, with the label `profile`.
 
-A plugin makes its metrics in its constructor, through `handle.metrics`. The same plugin in two profiles gets two
-objects of one family, and each object counts under the name of its profile. Values are plain numbers in dictionaries;
-they are read when somebody scrapes `/metrics`, or when a test asks for them.
+A plugin makes its metrics in its constructor, through `handle.metrics`. If a plugin is used in two profiles, it gets
+two objects for the same metric family, and each object counts with the label of its profile. Values are plain numbers
+in dictionaries; they are read when somebody scrapes `/metrics`, or when a test asks for them.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ The contract of plugins in a trial:
   not wait: in a trial, WAIT means "not enough pods yet".
 - `unreserve` follows every `reserve`, before the trial ends, in the opposite order. It removes the record from the
   books and emits no event, because the pods did not really hold anything.
-- If the pods are scheduled after all, `reserve` and `permit` are called once more with `state.trial` None.
+- If the pods are scheduled after all, `reserve` and `permit` are called once more, and `state.trial` is None in these
+  calls.
 - A plugin with books of its own may define `release_in_trial`, see `ReservePlugin`.
 """
 

@@ -8,11 +8,12 @@ A pod enters through `add`. `pop` returns the next ready pod. That pod is in fli
 
 A pod leaves the unschedulable pods in one of these cases:
 
-* An event comes, also while the pod was in flight, and a hint of a rejecting plugin returns QUEUE (`move_all`).
+* A hint of a rejecting plugin returns QUEUE for an event (`move_all`). Events that came while the pod was in flight
+  count, too.
 * The pod itself changes (`update`).
 * A plugin activates the pod (`activate`).
-* The time for a retry is reached that a plugin gave with its rejection.
-* Five minutes are over.
+* With its rejection, a plugin has set a time for the retry, and this time is reached.
+* The pod was among the unschedulable pods for five minutes.
 
 A profile can hold its pods (`hold`). Held pods become ready in `held` and not in activeQ. `take` returns them by name;
 `pop` never returns them. `put_back` puts a pod that was taken, but not tried, back into `held`.

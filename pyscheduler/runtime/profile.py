@@ -1,4 +1,4 @@
-"""A profile of the configuration at work: what the queue, the scheduling cycle and the binding cycle call.
+"""A running profile: the methods by which the queue, the scheduling cycle and the binding cycle call its plugins.
 
 Each `run_*` method is one extension point; a module of its own implements it (`filtering`, `scoring`, `binding` ...).
 The methods for the extension points up to Permit are plain functions. No method raises the error of a plugin; the error

@@ -1,8 +1,8 @@
 """The debugger: logs the contents of cache and queue, and compares them with the API server.
 
 The dump comes first, because it needs no API server: one line for each node and each waiting pod. Then nodes and pods
-are listed and compared. A difference may be a change that is still on its way, so the comparison runs twice; a
-difference in both is a mismatch. The debugger yields often, so that scheduling goes on.
+are listed and compared. A difference may come from a change that has not arrived yet, so the comparison runs twice.
+Only differences that both comparisons find are mismatches. The debugger yields often, so that scheduling goes on.
 
 Differs from kube-scheduler, which compares the cache with the informers' copies (a missed event is missing in both),
 dumps everything in two lines, and reports pods of other schedulers as missing. Source: kube-scheduler 1.36,

@@ -14,7 +14,8 @@ Differs from kube-scheduler:
 * In pyscheduler, a group's backoff ends early only if a check finds room for the group (`queue.early_retry`). With
   SchedulerPopFromBackoffQ, kube-scheduler pops a rejected member as soon as activeQ is empty, and so retries the group
   again and again.
-* If a group of unlike members does not fit, pyscheduler tries a second order at once; kube-scheduler has one order.
+* If a group of unlike members does not fit, pyscheduler tries a second order at once; kube-scheduler tries only one
+  order.
 * If a member with a ReadWriteOncePod claim is placed, pyscheduler treats the claim as in use when it tries the next
   members. kube-scheduler may give such a claim to two members, because it counts the users of a claim only once, before
   it places the first member.

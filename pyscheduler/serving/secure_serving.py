@@ -6,7 +6,7 @@ as those of kube-apiserver.
 Differs from kube-scheduler:
 
 - Only HTTP/1.1 is served.
-- A proxy cannot name the user in headers.
+- An authenticating proxy cannot pass the user in request headers.
 - The files of certificates and CAs are checked once a minute.
 
 Source: buildHandlerChain in cmd/kube-scheduler/app/server.go; apiserver's endpoints/filters and

@@ -1,7 +1,7 @@
 """Rule 5: fair shares justify each reclaim (eviction of pods of another queue). The rule computes the shares itself.
 
-Consecutive evictions for one job are one decision. The decision is judged by the queues just before its first eviction.
-But the log does not show exactly what the scheduler knew when it decided:
+Consecutive evictions for one job are one decision. The rule judges a decision by the state of the queues just before
+the first eviction of the decision. But the log does not show exactly what the scheduler knew when it decided:
 
 - A decision may rest on the state of a moment earlier, and may count pods with a nominated node as allocated.
 - The same scheduling round may have placed pods of other jobs before. The log shows such a pod in one of three ways: it

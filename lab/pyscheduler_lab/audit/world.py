@@ -1,4 +1,4 @@
-"""Replay the log: keep the objects as of each write and the sums of each queue, and say what each write means."""
+"""Replay the log: after each write, update objects and sums of queues, and detect bindings and evictions."""
 
 from __future__ import annotations
 

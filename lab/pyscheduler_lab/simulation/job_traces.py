@@ -1,4 +1,4 @@
-"""Read traces of jobs that arrive, run for some time and end, and the cluster they run on.
+"""Read job traces: when each job arrived, how long it ran, what it requested, and the cluster on which the jobs ran.
 
 A trace is a CSV file, gzipped or not, with a row for each job: arrival, duration, number of workers and the requests of
 a worker. `examples/traces/philly` contains `philly`; its README names the source. Another file with these columns is

@@ -1,4 +1,4 @@
-"""Decodes Kubernetes objects, lists and watch events from JSON, and encodes objects.
+"""Decodes JSON into Kubernetes objects, object lists and watch events, and encodes objects as JSON.
 
 msgspec decodes the bytes in one go, straight into the typed objects. In two cases the bytes are decoded a second time,
 which is slower; all other objects are decoded once:

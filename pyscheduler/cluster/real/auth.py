@@ -5,9 +5,9 @@ and renews tokens; this module takes the host, the TLS files and the current tok
 second, so it happens only when credentials are loaded.
 
 Credentials expire while the scheduler runs. A token in a file is read again every minute, and an exec plugin runs again
-before its token expires. After a 401 from the API server, both happen at once. If new credentials cannot be read, the
-old ones stay in use. The files of certificates and authorities are also read again every minute, because they are
-rotated in place.
+before its token expires. After a 401 from the API server, the file is read again or the plugin runs again without
+waiting for that time. If new credentials cannot be read, the old ones stay in use. The files of certificates and
+authorities are also read again every minute, because they are rotated in place.
 
 Differs from kube-scheduler: impersonation (`as`) and SOCKS5 proxies are errors.
 """

@@ -1,7 +1,7 @@
 """The base class of the transports to an API server: it makes the client, measures requests, and fences writes.
 
 The fence lets writes through only while this replica leads. Time passes between the decision to bind and the request: a
-binding may wait for the rate limit or for a retry. So the fence checks right before bytes are sent that this replica
+binding may wait for the rate limit or for a retry. So right before bytes are sent, the fence checks that this replica
 still has the lease. A transport repeats this check if a request had to wait for a connection or for credentials. Reads
 always pass, because a standby keeps its caches up to date. Events pass, too, because they report what this replica did
 while it led.

@@ -1,4 +1,4 @@
-"""The devices of the cluster, pool by pool, and those that a node can reach.
+"""The devices of the cluster, pool by pool, and the devices that each node can reach.
 
 Only the newest generation of a pool counts. A pool is incomplete while slices of it are missing, and invalid if its
 slices contradict each other. No device of an incomplete or invalid pool is allocated. Pools are ordered by driver and

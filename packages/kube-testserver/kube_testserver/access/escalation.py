@@ -1,4 +1,4 @@
-"""Checks against privilege escalation: a user grants only permissions that the user holds.
+"""Checks against privilege escalation: a user can grant only permissions that the user has.
 
 A user may create or change a role if the user holds every permission in it, or the verb `escalate` on it. To write a
 ClusterRole that aggregates other roles, a user without `escalate` needs all permissions. A user may create or change a

@@ -8,9 +8,9 @@ Directives inside a patch: ``$patch: delete`` and ``$patch: replace`` on objects
 ``$deleteFromPrimitiveList/<list>``, and ``$setElementOrder/<list>``, which lists the items of a list in the wanted
 order and adds or removes none.
 
-The order of a merged list is kube-apiserver's. Items that the patch names are in the order of the patch, or of
-``$setElementOrder``. Any other item of the object stands before the first named item that followed it in the object. If
-no named item followed it, it stands at the end.
+The order of a merged list is the same as in kube-apiserver. Items that the patch names are in the order of the patch,
+or of ``$setElementOrder``. Any other item of the object stands before the first named item that followed it in the
+object. If no named item followed it, it stands at the end.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Converts protobuf request bodies to JSON: the wire format, and how Kubernetes uses it.
 
-A body is four magic bytes and an envelope, which names the kind and holds the object. In protobuf a missing field does
-not differ from its zero value, and Go writes the zero of every field that is no pointer. So zeros of such fields are
-dropped, as Go's JSON leaves them out; zeros of pointer fields are kept.
+A body is four magic bytes and an envelope, which names the kind and holds the object. In protobuf, Kubernetes writes
+each field that is no pointer, even if the field has the zero value of its type. In JSON, Go leaves such a field out if
+it has the zero value. So the decoder drops these zero values. It keeps zero values of pointer fields, because an unset
+pointer field is not written.
 
 `fields.json.gz` is a table of all fields. It has the name and the type of each field: ``s`` text, ``i`` integer, ``t``
 boolean, ``f`` floating point, ``b`` bytes, a message's name, or one of the types that JSON writes in a special way

@@ -1,4 +1,4 @@
-"""Fields as paths: lists the fields of an object, in the form in which field managers own them.
+"""Returns the fields of an object as paths, in the form in which `metadata.managedFields` names them.
 
 A path is a tuple of elements written as in ``metadata.managedFields``: ``f:<name>`` is a field or a key of a map,
 ``k:<keys>`` an item of a list by its keys, ``v:<value>`` an item of a set by its value. A list or map that is atomic

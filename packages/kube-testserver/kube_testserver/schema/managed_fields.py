@@ -4,8 +4,8 @@ Each manager owns the fields that it applied or changed last. An update takes th
 other owners. An apply that would change a field of another owner is a conflict, unless the apply is forced.
 
 Differs from kube-apiserver: an object without a server-side apply has no managed fields. Its first apply treats all
-existing fields as owned by ``before-first-apply``, as kube-apiserver does for objects from before the feature. Writes
-of the server itself (bindings, statuses of its kubelets, evictions) have no manager.
+existing fields as owned by ``before-first-apply``, as kube-apiserver does for objects that are older than this feature.
+Writes of the server itself (bindings, statuses of its kubelets, evictions) have no manager.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of nodes in a scheduling round: what each node offers, has free now, and will have free after evictions."""
+"""The table of nodes in a scheduling round: allocatable amounts, free amounts, and free amounts after evictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the policy or action whose code made a scheduling round fail, or the batch plugin, from the traceback."""
+"""Find out from a traceback if a policy, an action or the batch plugin made a scheduling round fail, and name it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 `StatusReporter` and `Statuses` do what all systems share: they find the changes, limit the rate of writes, and record
 each event once. Where systems differ, `StatusReporter` and `Statuses` call the `Reports` object of the profile's
-`System`. The base class `Reports` writes no status, for systems that need none, but it writes events about evictions.
+`System`. The base class `Reports` is enough for systems without statuses: it writes no status, but it writes events
+about evictions.
 """
 
 from __future__ import annotations

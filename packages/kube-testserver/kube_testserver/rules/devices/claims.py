@@ -1,4 +1,4 @@
-"""Functions on resource claims and slices: a claim's requests, defaults, a pod's claims, and quantities."""
+"""Functions on resource claims and slices: fill in defaults, and return requests, quantities, and a pod's claims."""
 
 from __future__ import annotations
 
