@@ -4,16 +4,9 @@ A pod enters through `add`. `pop` returns the next ready pod. That pod is in fli
 `requeue_failed` returns it to the queue:
 
 * After an error (no plugin rejected the pod), the pod moves to backoffQ, and is retried when its backoff ends.
-* After a rejection, the pod waits among the unschedulable pods.
-
-A pod leaves the unschedulable pods in one of these cases:
-
-* A hint of a rejecting plugin returns QUEUE for an event (`move_all`). Events that came while the pod was in flight
-  count, too.
-* The pod itself changes (`update`).
-* A plugin activates the pod (`activate`).
-* With its rejection, a plugin has set a time for the retry, and this time is reached.
-* The pod was among the unschedulable pods for five minutes.
+* After a rejection, the pod waits among the unschedulable pods. It is retried when a hint of a rejecting plugin returns
+  QUEUE for an event (`move_all`), when the pod changes (`update`), when a plugin activates it (`activate`), at a time
+  that a rejecting plugin has set, or after five minutes. Events that came while the pod was in flight count, too.
 
 A profile can hold its pods (`hold`). Held pods become ready in `held` and not in activeQ. `take` returns them by name;
 `pop` never returns them. `put_back` puts a pod that was taken, but not tried, back into `held`.
