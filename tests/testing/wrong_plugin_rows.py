@@ -517,9 +517,9 @@ This page is made from [the list of wrong plugins](../../tests/testing/wrong_plu
 ## Where the messages appear
 
 - In the log of the scheduler, as `Plugin failed plugin=Raises extensionPoint=Filter pod=default/p ...`.
-  The first failure of a kind has its traceback in the field `exception`. The scheduler counts the failures after the first, and logs the
-  10th, the 100th and so on. Two failures are of one kind if plugin, extension point, type of the exception and line are
-  the same.
+  The first failure of a kind has its traceback in the field `exception`. The scheduler counts the failures after the
+  first, and logs the 10th, the 100th and so on. Two failures are of one kind if plugin, extension point, type of the
+  exception and line are the same.
 - In the pod's event and condition, if the failure ended an attempt.
 - In `pyscheduler explain --traceback`, which asks the plugins about one pod.
 - In your tests: the fixture `pyscheduler_cluster` fails the test at teardown with the exception of the plugin, and
