@@ -440,8 +440,11 @@ class Registry:
         reaction = self.reactions.get(resource.collection)
         if reaction is None:
             return
-        with self.unreviewed():  # what a controller writes is not the client's
+        if self.webhooks is None:
             reaction(self, record, deleted=deleted)
+        else:
+            with self.unreviewed():  # what a controller writes is not the client's
+                reaction(self, record, deleted=deleted)
 
 
 def _with_object(request: AdmissionRequest, obj: Object, *, version: int = 0) -> AdmissionRequest:

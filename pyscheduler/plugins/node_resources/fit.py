@@ -66,7 +66,6 @@ __all__ = ["NodeResourcesFit"]
 
 _NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _REQUESTS: Final[StateKey[tuple[tuple[str, int], ...]]] = StateKey("PreFilterNodeResourcesFit")
-_SCORED: Final[StateKey[tuple[int, ...]]] = StateKey("PreScoreNodeResourcesFit")
 
 
 class NodeResourcesFit(
@@ -98,13 +97,13 @@ class NodeResourcesFit(
         self._seen: tuple[tuple[Node, Resource], ...] = ()
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
-        state.write(_REQUESTS, tuple(self._filtered(pod_requests(pod, use_status=False))))
+        # The first Filter computes the requests: there is none for a pod whose equals were filtered before.
         return None
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
         shortages = _Shortages(len(nodes))
         shortages.note("Too many pods", nodes.pod_counts() + 1 > nodes.allowed_pods())
-        for name, request in state.read(_REQUESTS):
+        for name, request in self._requests(state, pod):
             allocatable = nodes.allocatable(name)
             short = request > allocatable - nodes.requested(name)
             if self._extended.class_of(name) is not None:
@@ -113,17 +112,20 @@ class NodeResourcesFit(
         return shortages.statuses()
 
     def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
-        requests = state.read(_REQUESTS)
-        return nearest_shortages(requests, nodes, self.handle.snapshot.nodes)
+        return nearest_shortages(self._requests(state, pod), nodes, self.handle.snapshot.nodes)
+
+    def _requests(self, state: CycleState, pod: Pod) -> tuple[tuple[str, int], ...]:
+        requests = state.get(_REQUESTS)
+        if requests is None:
+            requests = tuple(self._filtered(pod_requests(pod, use_status=False)))
+            state.write(_REQUESTS, requests)
+        return requests
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        state.write(_SCORED, requests_of(pod, self._names, use_requested=False))
         return None
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:
-        requests = state.get(_SCORED)
-        if requests is None:  # a profile may do without PreScore
-            requests = requests_of(pod, self._names, use_requested=False)
+        requests = requests_of(pod, self._names, use_requested=False)
         found = allocations(nodes, self._resources, requests, self._extended, use_requested=False)
         return self._scorer(found, len(nodes))
 

@@ -95,14 +95,15 @@ class PluginCalls:
 
     def run(self, method: PluginMethod, pod: Pod, *args: object, sampled: bool = False) -> object:
         """Call a plain method and return its answer, or an ERROR status where it raised."""
-        began = self.clock.now() if sampled else 0.0
-        try:
-            answer = method.call(*args)
-        except PLUGIN_FAILURES as error:
-            answer = self.failed(method, pod, error)
         if sampled:
+            began = self.clock.now()
+            answer = self.run(method, pod, *args)
             self.took(method, answer, self.clock.now() - began, pod)
-        return answer
+            return answer
+        try:
+            return method.call(*args)
+        except PLUGIN_FAILURES as error:
+            return self.failed(method, pod, error)
 
     async def run_async(self, method: PluginMethod, pod: Pod, *args: object, sampled: bool = False) -> object:
         """Call a method that may be a coroutine function; await what it returns where that can be awaited."""
