@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.plugin_failures import PluginFailure
     from pyscheduler.scheduler.evaluation import Evaluation
+    from pyscheduler.scheduler.ports import ClusterClient
     from pyscheduler.scheduler.scheduler import Scheduler
 
     #: A workload has no evaluation.
@@ -221,6 +222,21 @@ def _show(found: Sequence[_Explained], notes: Sequence[str], output: str, top: i
 # --- one pod -------------------------------------------------------------------------------------
 
 
+@attrs.frozen(kw_only=True)
+class _Source:
+    """The cluster, as the command reads it."""
+
+    #: Returns what the scheduler reads, each kind once.
+    read: Read
+    #: Returns kinds that the scheduler may read as other types.
+    apart: Read
+    clock: Clock
+    #: Notes for the user.
+    notes: list[str]
+    #: Plurals of the kinds that may not be listed.
+    unread: list[str] = attrs.Factory(list)
+
+
 async def _explain(options: ExplainOptions) -> tuple[list[_Explained], list[str]]:
     """Read the cluster and evaluate the pods; return the explained evaluations, and notes for the user."""
     from kube_objects.clock import LoopClock
@@ -248,7 +264,8 @@ async def _explain(options: ExplainOptions) -> tuple[list[_Explained], list[str]
             notes.append("the extenders of the configuration are not called for a cluster that is read from files")
             config = _without_verbs(config)
         cluster = ReadOnlyCluster(read, texts=texts)
-        return await _evaluate_all(options, config, cluster, read, clock, notes, []), notes
+        source = _Source(read=read, apart=read, clock=clock, notes=notes)
+        return await _evaluate_all(options, config, cluster, source), notes
     import random
 
     from pyscheduler.cli.client_settings import COMMAND_CLIENT
@@ -260,13 +277,23 @@ async def _explain(options: ExplainOptions) -> tuple[list[_Explained], list[str]
     transport = HTTPTransport(await auth.find(kubeconfig=options.kubeconfig, master=options.master))
     try:
         await check_server(transport)
-        client = transport.connect(COMMAND_CLIENT, clock=clock, rng=random.Random(0), recorder=NullRecorder())
+
+        def connect() -> ClusterClient:
+            return transport.connect(COMMAND_CLIENT, clock=clock, rng=random.Random(0), recorder=NullRecorder())
+
         unread: list[str] = []
-        read = read_once(live_objects(client, unread=unread, keep=keep))
-        cluster = ReadOnlyCluster(read, extender=transport.extender, texts=texts)
-        found = await _evaluate_all(options, config, cluster, read, clock, notes, unread)
+        source = _Source(
+            read=read_once(live_objects(connect(), unread=unread, keep=keep)),
+            apart=live_objects(connect(), unread=unread),
+            clock=clock,
+            notes=notes,
+            unread=unread,
+        )
+        cluster = ReadOnlyCluster(source.read, extender=transport.extender, texts=texts)
+        found = await _evaluate_all(options, config, cluster, source)
         notes += [
-            f"these credentials may not list {plural}; the evaluation assumes that there are none" for plural in unread
+            f"these credentials may not list {plural}; the evaluation assumes that there are none"
+            for plural in dict.fromkeys(unread)
         ]
         return found, notes
     finally:
@@ -274,13 +301,7 @@ async def _explain(options: ExplainOptions) -> tuple[list[_Explained], list[str]
 
 
 async def _evaluate_all(
-    options: ExplainOptions,
-    config: Configuration,
-    cluster: ReadOnlyCluster,
-    read: Read,
-    clock: Clock,
-    notes: list[str],
-    unread: list[str],
+    options: ExplainOptions, config: Configuration, cluster: ReadOnlyCluster, source: _Source
 ) -> list[_Explained]:
     import random
 
@@ -295,7 +316,7 @@ async def _evaluate_all(
         scheduler = build(
             config,
             cluster,
-            clock,
+            source.clock,
             random.Random(0),
             registry=discover(blocked=options.blocked),
             settings=Settings(feature_gates=gates),
@@ -306,25 +327,25 @@ async def _evaluate_all(
     try:
         await scheduler.start()
         if options.filename:
-            pods = await _pods_of(options.filename, read, clock)
+            pods = await _pods_of(options.filename, source.read, source.clock)
         else:
             namespace, _, name = options.pods[0].rpartition("/")
             pod = scheduler.pods.get(name, namespace or options.namespace)
             if pod is None:
-                workload = await _workload(options, scheduler, read, notes)
+                workload = await _workload(options, scheduler, source)
                 if not isinstance(workload, Pod):
                     return [(None, workload)]
                 pod = workload
             pods = [pod]
-        found = [await _evaluated(scheduler, pod, options, read, notes, unread) for pod in pods]
-        notes += _failure_notes(failures, {pod.key for pod in pods}, with_traceback=options.traceback)
+        found = [await _evaluated(scheduler, pod, options, source) for pod in pods]
+        source.notes.extend(_failure_notes(failures, {pod.key for pod in pods}, with_traceback=options.traceback))
         return found
     finally:
         if scheduler.extenders is not None:
             await scheduler.extenders.close()
 
 
-async def _workload(given: ExplainOptions, scheduler: Scheduler, read: Read, notes: list[str]) -> Explanation | Pod:
+async def _workload(given: ExplainOptions, scheduler: Scheduler, source: _Source) -> Explanation | Pod:
     """Return why the pods of the named workload could not be created, or the first of its pods that waits.
 
     Raises `ConfigError` if there is neither a pod nor a workload of this name, or if all pods have a node.
@@ -335,7 +356,7 @@ async def _workload(given: ExplainOptions, scheduler: Scheduler, read: Read, not
     word, _, name = given.pods[0].rpartition("/")
     kind = kind_called(word)
     namespace = given.namespace if kind or not word else word
-    found = await find_workload(kind, name, namespace, read, scheduler.pods)
+    found = await find_workload(kind, name, namespace, source.apart, scheduler.pods)
     if found is None:
         what = kind or "pod"
         raise ConfigError(f"{what} {namespace}/{name} does not exist" + ("" if kind else ", or it has terminated"))
@@ -344,7 +365,8 @@ async def _workload(given: ExplainOptions, scheduler: Scheduler, read: Read, not
     waiting = [pod for pod in found.pods if not pod.node_name]
     if not waiting:
         raise ConfigError(f"{found.kind} {found.key}: no pod waits; {len(found.pods)} have a node")
-    notes.append(f"{len(waiting)} of {len(found.pods)} pods of {found.kind} {found.key} wait; this is {waiting[0].key}")
+    count = f"{len(waiting)} of {len(found.pods)} pods"
+    source.notes.append(f"{count} of {found.kind} {found.key} wait; this is {waiting[0].key}")
     return waiting[0]
 
 
@@ -375,16 +397,17 @@ def _without_verbs(config: Configuration) -> Configuration:
     return attrs.evolve(config, extenders=tuple(silent))
 
 
-async def _evaluated(
-    scheduler: Scheduler, pod: Pod, options: ExplainOptions, read: Read, notes: list[str], unread: list[str]
-) -> _Explained:
+async def _evaluated(scheduler: Scheduler, pod: Pod, options: ExplainOptions, source: _Source) -> _Explained:
+    from pyscheduler.cli.disruption import disruption_steps
     from pyscheduler.cli.explanation import explanation_of
     from pyscheduler.cli.job_steps import PodQuestion, job_steps
     from pyscheduler.framework.work_sources import WorkSourcePlugin
     from pyscheduler.scheduler.evaluation import evaluate
 
+    notes = source.notes
     is_stored = scheduler.pods.get(pod.name, pod.namespace) is not None
     is_bound = bool(pod.node_name)
+    evicted = await disruption_steps(pod, source.read, scheduler.pods)
     if is_bound:
         notes.append(f"{pod.key} is bound to {pod.node_name}; it is evaluated as if it were not bound yet")
         scheduler.cache.remove_pod(pod)
@@ -393,7 +416,14 @@ async def _evaluated(
     found = await evaluate(scheduler, profile, pod, reserve=True, miss_notes=notes)
     job = None
     if is_stored and not is_bound:
-        question = PodQuestion(pod=pod, profile=profile, scheduler=scheduler, read=read, unread=unread, options=options)
+        question = PodQuestion(
+            pod=pod,
+            profile=profile,
+            scheduler=scheduler,
+            read=source.read,
+            unread=source.unread,
+            options=options,
+        )
         job = await job_steps(question, notes)
     if job is None:
         sources = (plugin for plugin in profile.plugins.values() if isinstance(plugin, WorkSourcePlugin))
@@ -403,7 +433,7 @@ async def _evaluated(
             f"no profile has the schedulerName {pod.scheduler_name} of {pod.key}; profile {profile.name} is used"
         )
     explained = explanation_of(found, _source_of(options), [*scheduler.profiles], is_stored=is_stored, job=job)
-    return found, explained
+    return found, attrs.evolve(explained, steps=[*evicted, *explained.steps])
 
 
 async def _pods_of(file: str, read: Read, clock: Clock) -> list[Pod]:

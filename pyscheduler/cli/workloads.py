@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 
-from pyscheduler.api import DecodeError, KubeObject, Wire, kind_of, parse_time
+from kube_objects.workloads import WorkloadStatus
+from pyscheduler.api import DecodeError, KubeObject, ReplicaSet, ReplicationController, StatefulSet, kind_of, parse_time
 from pyscheduler.cli.explanation import HOLDS, INFO, Explanation, Step
 from pyscheduler.cli.podgroup.reader import CORE_EVENTS, CoreEvent, within
 
@@ -32,40 +33,15 @@ _NEXT: Final = "the controller tries again, with growing delays; change the temp
 _NAMED: Final = 5
 
 
-class _Condition(Wire):
-    """A condition of a workload."""
-
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-
-
-class _Status(Wire):
-    """The part of a workload's status that all kinds have."""
-
-    conditions: tuple[_Condition, ...] = ()
-
-
 class _Controller(KubeObject):
-    """A workload of any kind."""
+    """A workload of a kind that the scheduler does not read."""
 
-    status: _Status = _Status()
+    status: WorkloadStatus = WorkloadStatus()
 
 
 class _Deployment(_Controller):
     api_version: ClassVar[str] = "apps/v1"
     kind: ClassVar[str] = "Deployment"
-
-
-class _ReplicaSet(_Controller):
-    api_version: ClassVar[str] = "apps/v1"
-    kind: ClassVar[str] = "ReplicaSet"
-
-
-class _StatefulSet(_Controller):
-    api_version: ClassVar[str] = "apps/v1"
-    kind: ClassVar[str] = "StatefulSet"
 
 
 class _DaemonSet(_Controller):
@@ -83,20 +59,15 @@ class _CronJob(_Controller):
     kind: ClassVar[str] = "CronJob"
 
 
-class _ReplicationController(_Controller):
-    api_version: ClassVar[str] = "v1"
-    kind: ClassVar[str] = "ReplicationController"
-
-
 #: The kinds that are read, and what kubectl calls them besides the kind and its plural.
 _KINDS: Final[dict[ResourceKind, tuple[str, ...]]] = {
     kind_of(_Deployment, "deployments"): ("deploy",),
-    kind_of(_ReplicaSet, "replicasets"): ("rs",),
-    kind_of(_StatefulSet, "statefulsets"): ("sts",),
+    kind_of(ReplicaSet, "replicasets"): ("rs",),
+    kind_of(StatefulSet, "statefulsets"): ("sts",),
     kind_of(_DaemonSet, "daemonsets"): ("ds",),
     kind_of(_Job, "jobs"): (),
     kind_of(_CronJob, "cronjobs"): ("cj",),
-    kind_of(_ReplicationController, "replicationcontrollers"): ("rc",),
+    kind_of(ReplicationController, "replicationcontrollers"): ("rc",),
 }
 
 
@@ -132,7 +103,8 @@ class _Name:
 async def find_workload(kind: str, name: str, namespace: str, read: Read, pods: Iterable[Pod]) -> Workload | None:
     """Return the workload of a name, and of a kind unless that is ""; None if there is none.
 
-    `name` may also be that of a pod that was refused. `pods` are those of the cluster.
+    `name` may also be that of a pod that was refused. `pods` are those of the cluster. `read` must not be that of a
+    scheduler, which reads some of these kinds as other types.
     """
     known: dict[_Name, KubeObject] = {}
     for each in _KINDS:
@@ -191,7 +163,7 @@ def _failures(
     events: Iterable[CoreEvent],
     pods: Sequence[Pod],
 ) -> list[Step]:
-    """Return a step for each failure: from the events, and from conditions that say something else."""
+    """Return a step for each failure: from the events, or else from the conditions."""
     newest = max((_seconds(pod.metadata.creation_timestamp) for pod in pods), default=0.0)
     texts: dict[str, str] = {}
     for name in sorted(owned, key=lambda each: (each.kind, each.name)):
@@ -205,10 +177,13 @@ def _failures(
             count = f" ({event.count} times)" if event.count > 1 else ""
             texts.setdefault(event.message, f"{where}: {event.message}{count}")
             break
-        item = known.get(name)
-        for condition in item.status.conditions if isinstance(item, _Controller) else ():
-            if (condition.type, condition.status) == (_REPLICA_FAILURE, "True"):
-                texts.setdefault(condition.message, f"{where}: {condition.message}")
+    if not texts:  # an event lives for an hour; the condition has its message, and stays
+        for name in owned:
+            item = known.get(name)
+            status = getattr(item, "status", WorkloadStatus())
+            for condition in status.conditions:
+                if (condition.type, condition.status) == (_REPLICA_FAILURE, "True"):
+                    texts.setdefault(condition.message, f"{name.kind} {namespace}/{name.name}: {condition.message}")
     return [Step("creation", HOLDS, _FAILED_CREATE, text) for text in texts.values()]
 
 

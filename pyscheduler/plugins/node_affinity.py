@@ -173,7 +173,7 @@ def _label_miss(key: str, values: Sequence[str], operator: str, nodes: Nodes) ->
     present = {value: number for value, number in zip(column.values, numbers, strict=True) if value and number}
     if operator == "In":
         count = sum(present.get(value, 0) for value in values)
-        text = f"{key}={'|'.join(values)}: {f'{count} nodes' if count else 'no node'}"
+        text = f"{key}={'|'.join(values)}: {count or 'no'} node{'s' if count > 1 else ''}"
     else:
         text = f"{key} {operator} {'|'.join(values)}".rstrip()
     most = sorted(present.items(), key=lambda item: -item[1])[:_NAMED_VALUES]

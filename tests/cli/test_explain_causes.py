@@ -199,6 +199,59 @@ def test_budget_that_a_victim_violates_is_named(tmp_path: Path, run: Run) -> Non
     assert "db-budget" not in text
 
 
+def test_victim_of_preemption_names_its_heir_and_its_budget(tmp_path: Path, run: Run) -> None:
+    """A budget keeps no pod pending; the pod that is evicted against it says so until it is gone."""
+    victim = pod_manifest("held", node_name="node-a", labels={"app": "web"})
+    said = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": "makes room"}
+    victim["status"] = {"conditions": [said]}
+    heir = pod_manifest("heir", priority=10, status={"nominatedNodeName": "node-a"})
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+    }
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all([zone("a", cpu="4"), victim, heir, budget, pod_manifest("other")]))
+    code, out, _ = run("explain", "held", "--objects", file)
+    text = "PreemptionByScheduler: makes room; node-a is promised to default/heir; violates the disruption budget "
+    assert (code, f"{text}default/web" in " ".join(out.split())) == (0, True)
+    code, out, _ = run("explain", "other", "--objects", file)
+    assert (code, "eviction" in out) == (0, False)
+
+
+def test_labels_and_devices_are_counted(tmp_path: Path, run: Run) -> None:
+    """One node is no plural; the devices that drivers report are counted by driver."""
+    label = {"nodeSelector": {"zone": "a"}}
+    slice_of = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "s"},
+        "spec": {
+            "driver": "gpu.example.com",
+            "nodeName": "node-a",
+            "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "gpu-0"}],
+        },
+    }
+    gpu = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
+    claim = {"resourceClaims": [{"name": "gpus", "resourceClaimName": "gpus"}]}
+    for more, spec, words in (
+        ([], {**label, "containers": [{"name": "c", "resources": {"requests": {"cpu": "9"}}}]}, "zone=a: 1 node; "),
+        ([gpu, CLAIM], claim, "asks for 2 of device class gpu; no driver reports any device"),
+        (
+            [gpu, CLAIM, slice_of],
+            claim,
+            "asks for 2 of device class gpu; devices of all nodes: 1 of driver gpu.example.com",
+        ),
+    ):
+        file = tmp_path / "cluster.yaml"
+        file.write_text(yaml.safe_dump_all([zone("a", cpu="4"), zone("b", cpu="4"), *more, manifest("p", **spec)]))
+        code, out, err = run("explain", "p", "--objects", file)
+        assert code == 0, err
+        assert words in " ".join(out.split())
+
+
 RACKS = """
 from pyscheduler import FilterPlugin, Status
 from pyscheduler.framework.hooks import hookimpl

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from kube_objects.meta import KubeObject, LabelSelector, Wire
+from kube_objects.resource_claims import Condition
 
 
 class ServiceSpec(Wire):
@@ -23,6 +24,12 @@ class Service(KubeObject):
     spec: ServiceSpec = ServiceSpec()
 
 
+class WorkloadStatus(Wire):
+    """The part of a status that all controllers of pods have."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
 class ReplicationControllerSpec(Wire):
     """The pods of a replication controller."""
 
@@ -37,6 +44,7 @@ class ReplicationController(KubeObject):
     kind: ClassVar[str] = "ReplicationController"
 
     spec: ReplicationControllerSpec = ReplicationControllerSpec()
+    status: WorkloadStatus = WorkloadStatus()
 
 
 class ReplicaSetSpec(Wire):
@@ -53,6 +61,7 @@ class ReplicaSet(KubeObject):
     kind: ClassVar[str] = "ReplicaSet"
 
     spec: ReplicaSetSpec = ReplicaSetSpec()
+    status: WorkloadStatus = WorkloadStatus()
 
 
 class StatefulSetSpec(Wire):
@@ -69,3 +78,4 @@ class StatefulSet(KubeObject):
     kind: ClassVar[str] = "StatefulSet"
 
     spec: StatefulSetSpec = StatefulSetSpec()
+    status: WorkloadStatus = WorkloadStatus()

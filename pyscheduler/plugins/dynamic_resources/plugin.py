@@ -17,6 +17,7 @@ which one group yields to another.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
@@ -162,7 +163,7 @@ class DynamicResources(
         self._classes = handle.lister(DeviceClass)
         claims = handle.lister(ResourceClaim)
         self._ledger = handle.shared("pyscheduler/resource-claims", lambda: ClaimLedger(claims))
-        slices = handle.lister(ResourceSlice)
+        slices = self._slices = handle.lister(ResourceSlice)
         features = Features.of(handle.feature_gates)
         rules = handle.lister(DeviceTaintRule) if handle.feature_gates["DRADeviceTaintRules"] else None
         self._inventory_cache = handle.shared(
@@ -327,6 +328,12 @@ class DynamicResources(
                     name = wanted.device_class_name
                     gone = "" if self._classes.get(name) is not None else ", which does not exist"
                     texts.append(f"claim {claim.key} asks for {wanted.count or 1} of device class {name}{gone}")
+        if texts:
+            numbers: Counter[str] = Counter()
+            for each in self._slices:
+                numbers[each.spec.driver] += len(each.spec.devices)
+            parts = [f"{number} of driver {driver}" for driver, number in sorted(numbers.items())]
+            texts.append(f"devices of all nodes: {', '.join(parts)}" if parts else "no driver reports any device")
         return "; ".join(texts)
 
     def _unfinished(self, state: CycleState, nodes: Nodes) -> NodeStatuses | None:
