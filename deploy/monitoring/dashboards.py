@@ -205,6 +205,7 @@ _SCHEDULER: Final = Dashboard(
             (
                 _by("process_resident_memory_bytes", "instance"),
                 ("min by (instance) (pyscheduler_memory_limit_bytes{SEL})", "{{instance}} limit"),
+                ("max by (instance) (pyscheduler_stories_bytes{SEL})", "{{instance}} stories"),
             ),
         ),
         Panel("CPU", "none", (_rate("process_cpu_seconds_total", "instance"),)),

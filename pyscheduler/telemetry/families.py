@@ -348,6 +348,18 @@ _OURS: Final = (
         "Time a pod spent in the scheduling queue before it was popped.", _LONG,
     ),
     Family(
+        "pyscheduler_request_window", "gauge", (), "",
+        "Requests to the API server that may be in flight at once.",
+    ),
+    Family(
+        "pyscheduler_client_requests", "gauge", ("state",), "",
+        "Requests to the API server that are in flight, or wait for their turn.",
+    ),
+    Family(
+        "pyscheduler_request_window_cuts_total", "counter", ("reason",), "",
+        "How often fewer requests were let in flight, by what the API server had answered.",
+    ),
+    Family(
         "pyscheduler_oldest_pending_seconds", "gauge", ("profile", "queue", "reason"), "",
         "Time since the creation of the oldest pending pod, by the reason why it waits.",
     ),
@@ -402,6 +414,7 @@ _LATER: Final = frozenset(
         "scheduler_podgroup_scheduling_algorithm_duration_seconds",
         "rest_client_transport_create_calls_total",
         "rest_client_transport_cert_rotation_gc_calls_total",
+        "pyscheduler_request_window_cuts_total",
         "pyscheduler_plugin_failures_total",
         "pyscheduler_plugin_run_restarts_total",
         "pyscheduler_kubelet_rejections_total",

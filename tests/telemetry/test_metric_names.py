@@ -15,6 +15,7 @@ import pyscheduler
 from pyscheduler.telemetry.families import FAMILIES, RECORDED
 from pyscheduler.telemetry.metric_view import MetricView
 from pyscheduler.telemetry.metrics import LinuxProcessCollector, Metrics
+from tests import metrics_page
 
 #: As a kube-scheduler 1.36 served them; see the NOTICE beside it.
 SEEN = json.loads((Path(__file__).parents[1] / "integration" / "observed" / "metrics.json").read_text())
@@ -25,11 +26,12 @@ RESOURCES = {"kube_pod_resource_request"}
 
 #: Every family of the main page there, Go's own left out; see the NOTICE beside it.
 ALL = (Path(__file__).parent / "families" / "families.txt").read_text().split()
-REFERENCE = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
+REFERENCE = metrics_page.PAGE.read_text(encoding="utf-8")
 #: Counters that are kept elsewhere and read at a scrape.
 KEPT_ELSEWHERE = (
     "scheduler_plugin_evaluation_total",
     "rest_client_transport_create_calls_total",
+    "pyscheduler_request_window_cuts_total",
     "pyscheduler_kubelet_rejections_total",
     "pyscheduler_plugin_failures_total",
     "pyscheduler_plugin_run_restarts_total",
@@ -82,6 +84,11 @@ def test_family_agrees_with_kube_scheduler(seen: dict[str, Any]) -> None:
     assert (family.kind, family.stability) == (seen["type"], seen["stability"])
     assert set(family.labels) == set(seen["labels"])
     assert [*family.bounds, float("inf")] == pytest.approx([float(bound) for bound in seen["buckets"] or ["inf"]])
+
+
+def test_reference_has_the_table_of_the_families() -> None:
+    """Names, types and labels are those of the code; `python -m tests.metrics_page --write` makes the table anew."""
+    assert metrics_page.text() == REFERENCE
 
 
 def reasons() -> list[str]:

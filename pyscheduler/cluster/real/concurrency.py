@@ -118,20 +118,14 @@ class RequestWindow:
         self._quickest_before: dict[str, float] = {}
         self._forget_at = clock.now() + _REMEMBERED_SECONDS
         self._logged_at = -math.inf if logs else math.inf
-        recorder.gauge(
-            "pyscheduler_request_window",
-            lambda: {(): float(self._limit)},
-            description="Requests to the API server that may be in flight at once.",
-        )
+        recorder.gauge("pyscheduler_request_window", lambda: {(): float(self._limit)})
         recorder.gauge(
             "pyscheduler_client_requests",
             lambda: {(("state", "in_flight"),): float(self._in_flight), (("state", "waiting"),): float(self.waiting)},
-            description="Requests to the API server that are in flight, or wait for their turn.",
         )
         recorder.counter(
             "pyscheduler_request_window_cuts_total",
             lambda: {(("reason", reason),): float(count) for reason, count in self._cuts.items()},
-            description="How often fewer requests were let in flight, by what the API server had answered.",
         )
 
     @property

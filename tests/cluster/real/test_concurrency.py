@@ -15,6 +15,7 @@ from pyscheduler.api import Pod
 from pyscheduler.cluster.real.concurrency import FULL, RequestWindow, Turn
 from pyscheduler.framework.errors import APIError, ConflictError, TooManyRequestsError, TransportError
 from pyscheduler.framework.recorder import NullRecorder
+from pyscheduler.telemetry.families import FAMILIES
 
 _SERVER_ERRORS = (503, 504)
 
@@ -26,7 +27,7 @@ class Gauges(NullRecorder):
         self.read: dict[str, Callable[[], Mapping[tuple[tuple[str, str], ...], float]]] = {}
 
     def gauge(self, name: str, read: Any, *, description: str = "") -> None:
-        assert description
+        assert name in FAMILIES
         self.read[name] = read
 
     counter = gauge
