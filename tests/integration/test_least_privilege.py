@@ -429,6 +429,15 @@ class BatchWork:
         metadata = {"name": name, "namespace": "default"} if kind.namespaced else {"name": name}
         self.cluster.add({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec})
 
+    async def compete(self, clock: VirtualClock) -> None:
+        """Fill a node with jobs of each kind of group, and evict a pod for a job of higher priority."""
+        self.cluster.add(node_manifest("n1", allocatable={"cpu": "4", "pods": "9"}))
+        for number, kind in enumerate(self.groups):
+            self.job(kind, f"low{number}", 4 if number == 0 else 1)
+        await clock.advance(5)
+        self.job(self.groups[0], "high", 1, priorityClassName="high")
+        await clock.advance(5)
+
     def close_parent(self) -> None:
         """Create a closed queue above all others; Volcano closes them with it and writes down why."""
         if self.preset == "volcano":
@@ -436,12 +445,16 @@ class BatchWork:
             manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "root"}}
             self.cluster.add({**manifest, "spec": {}, "status": {"state": "Closed"}})
 
-    def job(self, kind: ResourceKind, name: str, count: int, **spec: Any) -> None:
-        """Create a group that needs one pod, with its pods."""
+    def group(self, kind: ResourceKind, name: str, **spec: Any) -> str:
+        """Create a group that needs one pod; return the annotation with which pods name it."""
         # A reservation is written, and Volcano's enqueue lets it through although the cluster is full.
         amounts = {} if self.preset == "kai" else {"minResources": {"cpu": "100m"}}
         self.create(kind, name, {"minMember": 1, "queue": "default", **amounts, **spec})
-        key = "pod-group-name" if self.preset == "kai" else "scheduling.k8s.io/group-name"
+        return "pod-group-name" if self.preset == "kai" else "scheduling.k8s.io/group-name"
+
+    def job(self, kind: ResourceKind, name: str, count: int, **spec: Any) -> None:
+        """Create a group that needs one pod, with its pods."""
+        key = self.group(kind, name, **spec)
         priority = {"priorityClassName": "high", "priority": 80} if spec else {}
         for number in range(count):
             self.cluster.add(
@@ -467,16 +480,11 @@ async def test_a_batch_profile_needs_all_it_asks_for_and_no_more(preset: str, mo
     clock = VirtualClock()
     cluster = EmbeddedCluster(clock=clock, rng=random.Random(1), authorization="rbac")
     granted = Granted.of(cluster, "pyscheduler", f"{text}\nleaderElection: {{leaderElect: false}}\n")
-    cluster.add(node_manifest("n1", allocatable={"cpu": "4", "pods": "9"}))
     work = BatchWork(cluster, preset)
     lifecycle = cluster.lifecycle()  # kube-batch evicts running pods only
     lifecycle.start()
     await granted.start()
-    for number, kind in enumerate(work.groups):
-        work.job(kind, f"low{number}", 4 if number == 0 else 1)
-    await clock.advance(5)
-    work.job(work.groups[0], "high", 1, priorityClassName="high")
-    await clock.advance(5)
+    await work.compete(clock)
     work.close_parent()
     await clock.advance(5)
     await granted.stop()
@@ -498,16 +506,8 @@ def add_missing_kinds(cluster: EmbeddedCluster, kinds: Sequence[ResourceKind]) -
         cluster.add(open_definition(kind.group, kind.kind, kind.plural, versions))
 
 
-async def test_the_podgrouper_needs_all_it_asks_for_and_no_more() -> None:
-    """Its program reads owners of every kind, makes and changes groups, and warns: no refusal, and no idle rule."""
-    text = (ROOT / "configs/podgrouper.yaml").read_text(encoding="utf-8")
-    clock, registry = VirtualClock(), discover()
-    cluster = EmbeddedCluster(clock=clock, rng=random.Random(1), authorization="rbac")
-    granted = Granted.of(cluster, "pyscheduler", text, registry)
-    cluster.load((ROOT / "configs/crds/podgroups.scheduling.run.ai.yaml").read_bytes())
-    watched = list(registry.load("PodGrouper").watches)
-    add_missing_kinds(cluster, watched)
-    await granted.start()
+async def use_podgrouper(cluster: EmbeddedCluster, clock: VirtualClock, watched: Sequence[ResourceKind]) -> None:
+    """Create pods with owners of each kind, and one whose group another program creates first and a user changes."""
     # A pod whose owner does not exist: the owner is read once past the watch, and the pod gets a warning.
     for number, kind in enumerate((*watched, PODS)):
         ghost = {"apiVersion": kind.api_version, "kind": kind.kind, "name": "ghost", "uid": "u"}
@@ -529,10 +529,22 @@ async def test_the_podgrouper_needs_all_it_asks_for_and_no_more() -> None:
     path = "/api/v1/namespaces/default/pods/alone"
     body = json.dumps({"metadata": {"labels": {"kai.scheduler/preemptibility": "preemptible"}}}).encode()
     patch = "application/merge-patch+json"
-    assert (
-        await InProcessTransport(cluster.router).request("PATCH", path, body=body, content_type=patch)
-    ).status == 200
+    transport = InProcessTransport(cluster.router, user=ADMIN)
+    assert (await transport.request("PATCH", path, body=body, content_type=patch)).status == 200
     await clock.advance(700)
+
+
+async def test_the_podgrouper_needs_all_it_asks_for_and_no_more() -> None:
+    """Its program reads owners of every kind, makes and changes groups, and warns: no refusal, and no idle rule."""
+    text = (ROOT / "configs/podgrouper.yaml").read_text(encoding="utf-8")
+    clock, registry = VirtualClock(), discover()
+    cluster = EmbeddedCluster(clock=clock, rng=random.Random(1), authorization="rbac")
+    granted = Granted.of(cluster, "pyscheduler", text, registry)
+    cluster.load((ROOT / "configs/crds/podgroups.scheduling.run.ai.yaml").read_bytes())
+    watched = list(registry.load("PodGrouper").watches)
+    add_missing_kinds(cluster, watched)
+    await granted.start()
+    await use_podgrouper(cluster, clock, watched)
     await granted.stop()
     (group,) = cluster.objects("scheduling.run.ai/v2alpha2", "PodGroup")
     assert group["spec"]["preemptibility"] == "preemptible"
