@@ -156,7 +156,7 @@ class FailureHandler:
         attempt.is_settled = True
         if plan.event_on is None or (attempt.after_failure.is_unfinished and queued.consecutive_errors):
             return
-        message = status.message
+        message = _encodable(status.message)
         if attempt.is_deleted:
             _log.info('Pod was deleted while it was bound pod=%s err="%s"', pod.key, message)
         else:
@@ -226,6 +226,11 @@ def pending_version(pods: Lister[Pod], pod: Pod) -> Pod | None:
     """Return the newest version of a popped pod; None if it was deleted, recreated or bound by another scheduler."""
     newest = pods.get(pod.name, pod.namespace)
     return newest if _state_of(pod, newest) is PodState.PENDING else None
+
+
+def _encodable(message: str) -> str:
+    """Return the message with `?` for each half of a surrogate pair, which a plugin's text may have."""
+    return message if message.isascii() else message.encode(errors="replace").decode()
 
 
 def truncated(message: str, limit: int = _NOTE_LIMIT) -> str:

@@ -42,6 +42,8 @@ __all__ = ["SnapshotArchive"]
 
 #: How long the writer works before other tasks run.
 _STEP_SECONDS: Final = 0.002
+#: A reader that takes nothing for so long is disconnected, because others wait for it.
+_WRITE_SECONDS: Final = 60.0
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _SECRET: Final = "Secret"  # noqa: S105 - a kind
 _HEADERS: Final = {
@@ -71,8 +73,9 @@ class SnapshotArchive:
             response = web.StreamResponse(headers=_HEADERS)
             await response.prepare(request)
             async for part in self.parts():
-                await response.write(part)
-        except ConnectionError:  # the reader has gone
+                async with asyncio.timeout(_WRITE_SECONDS):
+                    await response.write(part)
+        except (ConnectionError, TimeoutError):  # the reader has gone, or takes nothing
             request.protocol.force_close()
         finally:
             self._is_busy = False

@@ -112,7 +112,9 @@ def key_prefix(pod: str) -> bytes:
 
 
 def short(message: str) -> str:
-    """Return a message in the length in which it is kept."""
+    """Return a message in the length in which it is kept, and so that it can be encoded."""
+    if not message.isascii():
+        message = message.encode(errors="replace").decode()  # a plugin's text may have half a surrogate pair
     return message if len(message) <= _LONGEST else f"{message[: _LONGEST - 4]} ..."
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyscheduler import CycleState, Pod, PreBindPlugin, Status
+from pyscheduler import Code, CycleState, FilterPlugin, NodeInfo, Pod, PreBindPlugin, Status
 from pyscheduler.queue.sub_queues import QueuePlace
 from pyscheduler.scheduler.failure import truncated
 from tests.malformed import bad_pod_manifest
@@ -103,3 +103,19 @@ async def test_an_unreadable_version_does_not_stop_the_retry(cluster: FakeCluste
     assert queued.pod_info.requests.milli_cpu == 1000
     cluster.delete_pod("p")
     assert (await framework.schedule("q")).state == "pending"
+
+
+class Odd(FilterPlugin):
+    """Rejects with half of a surrogate pair, as a text that was cut or read from a file may have one."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        return Status(Code.UNSCHEDULABLE, "café \ud800")
+
+
+async def test_reason_that_cannot_be_encoded_is_reported(cluster: FakeCluster) -> None:
+    """Event and condition have a question mark in its place; the attempt is an ordinary failure."""
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[Odd])
+    result = await framework.schedule("p")
+    assert result.message.startswith("0/1 nodes are available: 1 café ?.")
+    assert {event["note"] for event in cluster.events("FailedScheduling")} == {result.message}
