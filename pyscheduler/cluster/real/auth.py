@@ -24,6 +24,7 @@ import threading
 from functools import cache
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -123,6 +124,26 @@ class Credentials:
             contexts = self.contexts
             await self._renew(anew=True)
             return self._authorization != refused or self.contexts != contexts
+
+    async def for_server(
+        self, server: str, *, authority: str | None, is_verified: bool, compares_names: bool, source: str
+    ) -> Credentials:
+        """Return the same user's token and client certificate for another server; they are not renewed.
+
+        `authority` is a file of certificates; without one, the system's are trusted. `source` names it in messages.
+        Raises `ConfigError` if it cannot be used.
+        """
+        own = self._configuration
+        files = SimpleNamespace(
+            verify_ssl=is_verified,
+            ssl_ca_cert=authority,
+            ca_cert_data=None,
+            cert_file=own.cert_file if own is not None else None,
+            key_file=own.key_file if own is not None else None,
+        )
+        context = await asyncio.to_thread(make_context, files, source)
+        context.check_hostname = is_verified and compares_names
+        return Credentials(server=server, ssl_context=context, authorization=await self.authorization())
 
     async def close(self) -> None:
         """Forget the credentials."""

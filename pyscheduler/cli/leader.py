@@ -1,0 +1,154 @@
+"""Find the scheduler that leads, and ask its HTTPS port with the user's own credentials.
+
+The address is that of `--scheduler`, or follows from the Lease: its holder is `HOSTNAME_uuid`, where HOSTNAME is that
+of this machine, or the name of a pod in the namespace of the Lease.
+
+The request goes straight to the scheduler. The API server's proxy for pods is no way: it removes the user's token, so
+that the scheduler could not know who asks. Because the token is in the request, the scheduler's certificate must be
+trusted. By default it is self-signed, and only for `localhost`. So the certificate is verified with `--scheduler-ca`,
+and not verified on the loopback interface, where `kubectl port-forward` ends, too: its way is secured by the API
+server. Without one of both, nothing is sent. For a pod that was found by the Lease, the name in the certificate is not
+compared, because certificates do not have the addresses of pods.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import attrs
+import msgspec
+
+from kube_objects.coordination import Lease
+from pyscheduler.api import DecodeError, decode
+from pyscheduler.cluster.real.http import HTTPTransport
+from pyscheduler.cluster.real.response_errors import raise_for_status
+from pyscheduler.framework.errors import APIError, ConfigError, NotFoundError, TransportError
+
+if TYPE_CHECKING:
+    from pyscheduler.cluster.real.auth import Credentials
+
+__all__ = ["Answer", "Leader", "find_leader"]
+
+_PORT: Final = 10259
+_SECONDS: Final = 10.0
+
+
+@attrs.frozen
+class Answer:
+    """The body of an answer; if there is none, `why` says the reason in a sentence without a full stop."""
+
+    body: bytes = b""
+    why: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Leader:
+    """The leader's HTTPS port; `why` says why it cannot be asked. Close it when done."""
+
+    url: str = ""
+    why: str = ""
+    _transport: HTTPTransport | None = None
+
+    async def get(self, path: str) -> Answer:
+        """Return what the leader answers, or why there is no answer."""
+        if self._transport is None:
+            return Answer(why=self.why)
+        try:
+            response = await self._transport.request("GET", path, timeout_seconds=_SECONDS)
+            return Answer(raise_for_status(response, f"GET {self.url}{path}"))
+        except (APIError, TransportError) as error:
+            return Answer(why=f"the scheduler at {self.url} gave no answer: {error}")
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._transport is not None:
+            await self._transport.close()
+
+
+async def find_leader(
+    credentials: Credentials, cluster: HTTPTransport, *, url: str | None, authority: str | None, lease: tuple[str, str]
+) -> Leader:
+    """Return the scheduler at `url`, or else the holder of the `lease` (namespace and name).
+
+    `authority` is a file of certificates. Raises `ConfigError` for a URL or a file that cannot be used.
+    """
+    if url:
+        return await _opened(credentials, _checked(url), authority, is_named=True)
+    namespace, name = lease
+    try:
+        host = await _holder(cluster, namespace, name)
+        if host == socket.gethostname():
+            return await _opened(credentials, f"https://localhost:{_PORT}", authority)
+        address = await _address(cluster, namespace, host)
+    except (APIError, TransportError, DecodeError, LookupError) as error:
+        return Leader(why=f"the leader was not found: {error}; give its address with --scheduler")
+    if authority is None:
+        return Leader(
+            why=f"the leader's certificate is not known; give its authority with --scheduler-ca, or run "
+            f"kubectl --namespace {namespace} port-forward pod/{host} {_PORT}, and add "
+            f"--scheduler https://localhost:{_PORT}"
+        )
+    return await _opened(credentials, address, authority)
+
+
+async def _holder(cluster: HTTPTransport, namespace: str, name: str) -> str:
+    """Return the host name of the replica that holds a lease; raise `LookupError` if there is none."""
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
+    try:
+        body = raise_for_status(await cluster.request("GET", path, timeout_seconds=_SECONDS), f"GET {path}")
+    except NotFoundError as error:
+        raise LookupError(f"there is no lease {namespace}/{name}") from error
+    holder = decode(Lease, body).spec.holder_identity
+    if not holder:
+        raise LookupError(f"nobody holds the lease {namespace}/{name}")
+    return holder.rpartition("_")[0] or holder
+
+
+async def _address(cluster: HTTPTransport, namespace: str, pod: str) -> str:
+    """Return the URL of a pod; raise `LookupError` if it has no address."""
+    path = f"/api/v1/namespaces/{namespace}/pods/{pod}"
+    try:
+        body = raise_for_status(await cluster.request("GET", path, timeout_seconds=_SECONDS), f"GET {path}")
+    except NotFoundError as error:
+        raise LookupError(f"its host {pod} is neither this machine nor a pod in {namespace}") from error
+    status = msgspec.json.decode(body, type=dict[str, Any]).get("status") or {}
+    address = status.get("podIP")
+    if not address:
+        raise LookupError(f"the pod {namespace}/{pod} has no address")
+    return f"https://{f'[{address}]' if ':' in address else address}:{_PORT}"
+
+
+async def _opened(credentials: Credentials, url: str, authority: str | None, *, is_named: bool = False) -> Leader:
+    host = urlsplit(url).hostname or ""
+    is_verified = authority is not None or not _is_loopback(host)
+    made = await credentials.for_server(
+        url,
+        authority=authority,
+        is_verified=is_verified,
+        compares_names=is_named,
+        source=f"--scheduler-ca {authority}" if authority else "--scheduler",
+    )
+    return Leader(url=url, transport=HTTPTransport(made))
+
+
+def _checked(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme == "https" and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise ConfigError(f"--scheduler must be a URL like https://10.0.0.1:{_PORT}, not {url!r}")
+    return url.rstrip("/")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
