@@ -17,7 +17,7 @@ from pyscheduler.cli.shared_options import block_option, feature_gates_option
 from pyscheduler.cli.terminal import echo, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from kube_objects.clock import Clock
     from pyscheduler.api import KubeObject, Pod
@@ -61,12 +61,16 @@ class ExplainOptions:
     dialect: str | None
     history: bool
     logs: Sequence[str]
+    scheduler: str | None
+    scheduler_ca: str | None
     blocked: Sequence[str]
     feature_gates: str
+    #: Where the configuration comes from, if it is neither the default nor that of --config.
+    source: str = ""
 
 
 @click.command("explain")
-@click.argument("pods", metavar="[[NAMESPACE/]POD | KIND/WORKLOAD | job [NAMESPACE/]JOB]", nargs=-1)
+@click.argument("pods", metavar="[POD | KIND/NAME | job JOB]", nargs=-1)
 @click.option("-f", "--filename", metavar="FILE", help="Manifest of the pod; - reads standard input.")
 @click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of POD.")
 @click.option(
@@ -85,7 +89,19 @@ class ExplainOptions:
     "--config",
     "config_file",
     metavar="FILE",
-    help="Configuration file with the profiles. [default: the default profile]",
+    help="Configuration file with the profiles. [default: the leader's configuration, or else the default profile]",
+)
+@click.option(
+    "--scheduler",
+    envvar="PYSCHEDULER_URL",
+    metavar="URL",
+    help="HTTPS port of the scheduler that leads, for its configuration and the pod's story. "
+    "[default: $PYSCHEDULER_URL, or the holder of the lease]",
+)
+@click.option(
+    "--scheduler-ca",
+    metavar="FILE",
+    help="Authority of the scheduler's certificate. [default: none; on localhost, the certificate is not verified]",
 )
 @click.option(
     "--cases",
@@ -148,6 +164,23 @@ def command(**options: Any) -> None:
         raise click.UsageError("--from is for --history; add it, or remove --from")
     if len(given.pods) == _SUBJECT_WORDS:
         sys.exit(_explain_subject(given))
+    _check(given)
+    if given.cases is not None:
+        sys.exit(_explain_cases(given.cases, given.workers))
+    from pyscheduler.cli.leader_story import StoryOnly
+
+    try:
+        found, notes = asyncio.run(_explain(given))
+    except StoryOnly as refused:
+        refused.show(given.output or "table")
+        return
+    _show(found, notes, given.output or "table", given.top)
+    if any(explanation.contradicts for _, explanation in found):
+        sys.exit(_CONTRADICTION)
+
+
+def _check(given: ExplainOptions) -> None:
+    """Raise `UsageError` for arguments that cannot be combined."""
     if given.dialect is not None:
         raise click.UsageError("--dialect is for jobs; write job [NAMESPACE/]JOB, or remove it")
     if len(given.pods) > 1:
@@ -157,21 +190,19 @@ def command(**options: Any) -> None:
             raise click.UsageError("--cases contains its own pods and clusters; remove POD, --filename and --objects")
         if given.output not in {None, "jsonl"}:
             raise click.UsageError("--cases supports only -o jsonl")
-        sys.exit(_explain_cases(given.cases, given.workers))
+        return
     if bool(given.pods) == bool(given.filename):
         raise click.UsageError("give either the name of a pod or a manifest with --filename")
     if given.objects and (given.kubeconfig or given.master):
         raise click.UsageError(
             "--objects cannot be combined with --kubeconfig or --master; choose one source of the cluster"
         )
-    found, notes = asyncio.run(_explain(given))
-    _show(found, notes, given.output or "table", given.top)
-    if any(explanation.contradicts for _, explanation in found):
-        sys.exit(_CONTRADICTION)
 
 
 def _source_of(given: ExplainOptions) -> str:
     """Return the words for the configuration that was used."""
+    if given.source:
+        return given.source
     return f"the configuration {given.config_file}" if given.config_file else "the default profile (no --config)"
 
 
@@ -241,7 +272,7 @@ async def _explain(options: ExplainOptions) -> tuple[list[_Explained], list[str]
     """Read the cluster and evaluate the pods; return the explained evaluations, and notes for the user."""
     from kube_objects.clock import LoopClock
     from pyscheduler.api import Node, Pod
-    from pyscheduler.cluster.object_sources import live_objects, manifest_objects, read_once
+    from pyscheduler.cluster.object_sources import manifest_objects, read_once
     from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
     from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.load import load
@@ -266,17 +297,43 @@ async def _explain(options: ExplainOptions) -> tuple[list[_Explained], list[str]
         cluster = ReadOnlyCluster(read, texts=texts)
         source = _Source(read=read, apart=read, clock=clock, notes=notes)
         return await _evaluate_all(options, config, cluster, source), notes
+    return await _explain_live(options, config, texts, keep, notes)
+
+
+async def _explain_live(
+    options: ExplainOptions,
+    config: Configuration,
+    texts: dict[str, bytes],
+    keep: Callable[[KubeObject, bytes], object],
+    notes: list[str],
+) -> tuple[list[_Explained], list[str]]:
+    """Evaluate the pods on the cluster of an API server, with what the leader knows.
+
+    Raises `StoryOnly` if the user may not read what an evaluation needs.
+    """
     import random
 
+    from kube_objects.clock import LoopClock
     from pyscheduler.cli.client_settings import COMMAND_CLIENT
+    from pyscheduler.cli.leader_story import StoryOnly, ask_leader
+    from pyscheduler.cluster.object_sources import live_objects, read_once
+    from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
     from pyscheduler.cluster.real.startup_check import check_server
+    from pyscheduler.framework.errors import ForbiddenError
     from pyscheduler.framework.recorder import NullRecorder
 
-    transport = HTTPTransport(await auth.find(kubeconfig=options.kubeconfig, master=options.master))
+    clock = LoopClock()
+    credentials = await auth.find(kubeconfig=options.kubeconfig, master=options.master)
+    transport = HTTPTransport(credentials)
     try:
         await check_server(transport)
+        leader = await ask_leader(options, credentials, transport, config)
+        if leader.config is not None:
+            config, options = leader.config, attrs.evolve(options, source=leader.source)
+        elif leader.why_no_config:
+            notes.append(f"the default profile is used: {leader.why_no_config}")
 
         def connect() -> ClusterClient:
             return transport.connect(COMMAND_CLIENT, clock=clock, rng=random.Random(0), recorder=NullRecorder())
@@ -290,7 +347,11 @@ async def _explain(options: ExplainOptions) -> tuple[list[_Explained], list[str]
             unread=unread,
         )
         cluster = ReadOnlyCluster(source.read, extender=transport.extender, texts=texts)
-        found = await _evaluate_all(options, config, cluster, source)
+        try:
+            found = await _evaluate_all(options, config, cluster, source)
+        except ForbiddenError as error:
+            raise StoryOnly(leader, error) from error
+        found = [(each, leader.joined(each, explanation)) for each, explanation in found]
         notes += [
             f"these credentials may not list {plural}; the evaluation assumes that there are none"
             for plural in dict.fromkeys(unread)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.stories.view import RunView, StoryView
 
-__all__ = ["show_history", "story_lines"]
+__all__ = ["show_history", "show_stories"]
 
 _HEADER: Final = ("SINCE", "LAST", "REASON", "COUNT", "PLUGINS", "NODE", "WOKEN-BY", "MESSAGE")
 #: How to get the lines. Without --tail=-1, kubectl prints only the last ten lines of each pod.
@@ -55,15 +55,20 @@ def show_history(pods: Sequence[str], namespace: str, files: Sequence[str], outp
     if history.cut:
         many = f"{history.cut} lines that name {name} are" if history.cut > 1 else f"1 line that names {name} is"
         echo(f"note: {many} incomplete, and left out", err=True)
-    if output == "json":
-        text = msgspec.json.format(msgspec.json.encode({"pod": history.pod, "stories": stories})).decode()
-        for line in text.split("\n"):
+    show_stories(history.pod, stories, output)
+
+
+def show_stories(pod: str, stories: Sequence[StoryView], output: str | None) -> None:
+    """Print the stories of the pods of this key, as tables or as JSON."""
+    if output in {"json", "jsonl"}:
+        data = msgspec.json.encode({"pod": pod, "stories": stories})
+        for line in (msgspec.json.format(data) if output == "json" else data).decode().split("\n"):
             echo(line)
         return
     for number, story in enumerate(stories):
         if number:
             click.echo()
-        for line in story_lines(story):
+        for line in _lines(story):
             click.echo(line)
 
 
@@ -95,7 +100,7 @@ def _nothing(history: History) -> str:
     )
 
 
-def story_lines(story: StoryView) -> list[str]:
+def _lines(story: StoryView) -> list[str]:
     """Return a story as a table: a row for each reason, with the message at the end of the row."""
     cells = printable_cells([_HEADER, *map(_row, story.runs)])
     widths = [max(len(row[column]) for row in cells) for column in range(len(_HEADER))]
