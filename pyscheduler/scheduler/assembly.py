@@ -166,6 +166,14 @@ def build(
     return scheduler
 
 
+def _make_in_tree_groups(profiles: Mapping[str, Profile], gates: Mapping[str, bool]) -> InTreeGroups | None:
+    """Return the state of Kubernetes' own groups; None without the gate GenericWorkload."""
+    if not gates["GenericWorkload"]:
+        return None
+    handle = next(iter(profiles.values())).handle
+    return make_in_tree_groups(handle, retries_after_backoff=gates["TopologyAwareWorkloadScheduling"])
+
+
 def _make_scheduler(
     services: HandleDependencies,
     profiles: Mapping[str, Profile],
@@ -179,10 +187,7 @@ def _make_scheduler(
     clock, recorder, queue, stories = services.clock, services.recorder, services.queue, services.stories
     serving = {name: profile for name, profile in profiles.items() if profile.schedules}
     pods, waiting_pods, gates = informers.get(Pod), services.waiting_pods, services.feature_gates
-    in_tree = None
-    if gates["GenericWorkload"]:
-        handle = next(iter(profiles.values())).handle
-        in_tree = make_in_tree_groups(handle, retries_after_backoff=gates["TopologyAwareWorkloadScheduling"])
+    in_tree = _make_in_tree_groups(profiles, gates)
     groups = services.shared.get(PodGroups.KEY)
     statuses = PodStatusWriter(client=client, clock=clock, recorder=recorder)
     failure = FailureHandler(clock=clock, recorder=recorder, queue=queue, pods=pods, statuses=statuses, stories=stories)
