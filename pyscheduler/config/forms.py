@@ -1,6 +1,6 @@
 """Reads configuration that was written for another scheduler: a whole file, or the args of one of its plugins.
 
-A profile with such args gets the plugins that the args ask for.
+Such args can also change the plugins of their profile.
 
 A Python package offers a `ConfigurationForm` by an entry point in the group `pyscheduler.configuration`. The forms are
 imported if a file is no KubeSchedulerConfiguration, or has args of a plugin that kube-scheduler does not have.

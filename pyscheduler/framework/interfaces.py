@@ -6,7 +6,7 @@ cycle calls the methods up to Permit on the event loop. These methods are plain 
 binding cycle, and many binding cycles run concurrently.
 
 An exception in a plugin method becomes an ERROR status that names the plugin: the pod is retried after a backoff, and
-the scheduler goes on. A method whose result is `Status | None` returns None for success.
+the scheduler continues. A method whose result is `Status | None` returns None for success.
 
 Source: kube-scheduler 1.36, `k8s.io/kube-scheduler/framework`. The methods for all nodes at once are pyscheduler's own.
 """

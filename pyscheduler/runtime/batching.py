@@ -2,12 +2,12 @@
 
 This works only if the node of the pod before has no room for another such pod. Then the rest of the list is still
 right, and its first node is the best node. If the node has room for this pod, too, the node's new score and position
-are unknown, and all nodes are scored anew. All nodes are also scored anew if the pod before was not equal, or if the
+are unknown, and all nodes are scored again. All nodes are also scored again if the pod before was not equal, or if the
 list is older than half a second.
 
 Differs from kube-scheduler: pyscheduler drops a list after a node was added, deleted or moved to another row; in
-kube-scheduler, a new node may be missing in the list for half a second. For members of a group, pyscheduler always
-scores nodes anew.
+kube-scheduler, a new node may be missing in the list for half a second. For members of a group, pyscheduler never uses
+a list.
 Source: kube-scheduler 1.36, `framework/runtime/batch.go`.
 """
 

@@ -21,7 +21,7 @@ handles the signal. `faulthandler.dump_traceback_later` would read the stacks of
 crash the program if the frame of a coroutine is freed at the same time. The timer's minute also helps a leader that was
 suspended and continues within this minute: it sees that it has lost the lease, and shuts down gracefully.
 
-Differs from kube-scheduler: in kube-scheduler, a plugin that never returns keeps the lease for good, and SIGTERM ends
+Differs from kube-scheduler: in kube-scheduler, a plugin that never returns keeps the lease for ever, and SIGTERM ends
 the program at once.
 """
 

@@ -5,7 +5,7 @@ the first eviction of the decision. But the log does not show exactly what the s
 
 - A decision may rest on the state of a moment earlier, and may count pods with a nominated node as allocated.
 - The same scheduling round may have placed pods of other jobs before. The log shows such a pod in one of three ways: it
-  is bound later, it is evicted before it is bound, or an event or a nomination promises it a node.
+  is bound later, it is evicted before it is bound, or an event or a nomination shows the node on which it was placed.
 - Evictions that the scheduler has announced by an event may not be written yet, or may fail.
 
 So the rule tries each of these states, and accepts the decision if one of the states justifies it. If nodes were added

@@ -6,9 +6,9 @@ the log. A watch is a position in the log; a list at an older version is the pre
 Versions older than the log are gone, and clients that ask for one get 410.
 
 An object is kept as the JSON bytes that clients will be sent, encoded once per version. So a list only joins bytes, and
-no code can change a stored object by accident, because reading an object means decoding a fresh copy. Beside the bytes
-a `Record` keeps the labels and fields that selectors ask for. Kind and apiVersion are left out of the bytes, because
-the same object may be served under more than one of them.
+no code can change a stored object by accident, because reading an object means decoding a fresh copy. In addition to
+the bytes, a `Record` keeps the labels and fields that selectors compare. Kind and apiVersion are left out of the bytes,
+because the same object may be served under more than one of them.
 
 The store has no locks and never waits: it is called from one thread, and tells its listeners about changes.
 """

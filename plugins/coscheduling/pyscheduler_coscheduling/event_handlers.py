@@ -1,4 +1,4 @@
-"""Event handlers: they allow, reject or wake a group's pods when the group, its members or the cluster change.
+"""Event handlers: they allow, reject or retry a group's pods when the group, its members or the cluster change.
 
 `PodGroups.directory` has all groups and members. After it has applied a change, it calls these handlers; the queue
 handles the event later. Queueing hints cannot do this work, because the queue calls hints for unschedulable pods only.

@@ -1,8 +1,8 @@
-"""Deletes the victims of a preemption one at a time, and searches for victims again after each.
+"""Deletes the victims of a preemption one at a time, and searches for victims again after each deletion.
 
-A plugin's rules may name too many victims if they name all at once. For example, a quota may be back at its minimum
-before the last victim is gone. The plugin sees that only when the first victims are really gone. So this check deletes
-the victims in the cluster, as the kubelet does, and not in a trial (a cycle whose results are taken back).
+A plugin that names all victims at once may name too many. For example, a quota may be back at its minimum before the
+last victim is gone. The plugin sees that only when the first victims are really gone. So this check deletes the victims
+in the cluster, as the kubelet does, and not in a trial (a cycle whose results are taken back).
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ Directives inside a patch: ``$patch: delete`` and ``$patch: replace`` on objects
 order and adds or removes none.
 
 The order of a merged list is the same as in kube-apiserver. Items that the patch names are in the order of the patch,
-or of ``$setElementOrder``. Any other item of the object stands before the first named item that followed it in the
-object. If no named item followed it, it stands at the end.
+or of ``$setElementOrder``. An item of the object that the patch does not name is placed before the first named item
+that followed it in the object. If no named item followed, the item is placed at the end.
 """
 
 from __future__ import annotations

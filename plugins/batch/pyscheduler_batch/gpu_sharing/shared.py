@@ -1,4 +1,4 @@
-"""The interface by which other plugins of this package ask `GpuSharing` about shared GPUs without importing it."""
+"""The interface of `GpuSharing` for other plugins of this package, which use it without importing `GpuSharing`."""
 
 from __future__ import annotations
 
