@@ -204,8 +204,6 @@ def _make_scheduler(
         plugin_failures=services.failures,
     )
     cycles = _make_group_cycles(in_tree, profiles, waiting_pods, scheduling, gates)
-    if in_tree is not None and gates["TopologyAwareWorkloadScheduling"]:
-        cycles.placements = PlacementSearch(groups=in_tree, cache=cache, rng=pipeline.rng)
     queued_pods = QueuedPods(profiles=profiles, waiting_pods=waiting_pods, scheduling=scheduling, group_cycles=cycles)
     work.add(queued_pods)
     return Scheduler(
@@ -298,6 +296,9 @@ def _make_group_cycles(
         if in_tree is not None and gates["WorkloadAwarePreemption"]
         else None,
     )
+    if in_tree is not None and gates["TopologyAwareWorkloadScheduling"]:
+        rng = scheduling.pipeline.rng
+        cycles.placements = PlacementSearch(groups=in_tree, cache=scheduling.cache, rng=rng)
     scheduling.gangs = GangPreemption(cycles)
     return cycles
 
