@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 import click
 
+from pyscheduler.cli.explain_options import ExplainOptions
 from pyscheduler.cli.shared_options import block_option, feature_gates_option
 from pyscheduler.cli.terminal import echo, printable
 
@@ -33,40 +34,13 @@ if TYPE_CHECKING:
     #: A workload has no evaluation.
     _Explained: TypeAlias = tuple[Evaluation | None, Explanation]
 
-__all__ = ["ExplainOptions", "command"]
+__all__ = ["command"]
 
 #: The words of `explain job NAME`, and the first of them.
 _SUBJECT_WORDS: Final = 2
 _JOB: Final = "job"
 #: The exit code if a pod's condition says something else than the evaluation.
 _CONTRADICTION: Final = 3
-
-
-@attrs.frozen(kw_only=True)
-class ExplainOptions:
-    """The options of the command: the pod to evaluate, by name or as a manifest, and the source of the cluster."""
-
-    pods: Sequence[str]
-    filename: str | None
-    namespace: str
-    objects: Sequence[str]
-    kubeconfig: str | None
-    master: str | None
-    config_file: str | None
-    cases: str | None
-    workers: int | None
-    top: int
-    output: str | None
-    traceback: bool
-    dialect: str | None
-    history: bool
-    logs: Sequence[str]
-    scheduler: str | None
-    scheduler_ca: str | None
-    blocked: Sequence[str]
-    feature_gates: str
-    #: Where the configuration comes from, if it is neither the default nor that of --config.
-    source: str = ""
 
 
 @click.command("explain")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyscheduler.api import Pod
-    from pyscheduler.cli.explain import ExplainOptions
+    from pyscheduler.cli.explain_options import ExplainOptions
     from pyscheduler.cli.explanation import Step
     from pyscheduler.cluster.object_sources import Read
     from pyscheduler.runtime.profile import Profile

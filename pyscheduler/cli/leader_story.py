@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyscheduler.api import Pod
-    from pyscheduler.cli.explain import ExplainOptions
+    from pyscheduler.cli.explain_options import ExplainOptions
     from pyscheduler.cli.explanation import Explanation
     from pyscheduler.cli.leader import Leader
     from pyscheduler.cluster.real.auth import Credentials

@@ -18,7 +18,7 @@ from pyscheduler.cli.shared_options import block_option, feature_gates_option
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyscheduler.cli.explain import ExplainOptions
+    from pyscheduler.cli.explain_options import ExplainOptions
 
 __all__ = ["Options", "command", "explain_job", "main"]
 
