@@ -372,7 +372,7 @@ async def _evaluate_all(
                     return [(None, workload)]
                 pod = workload
             pods = [pod]
-        found = [await _evaluated(scheduler, pod, options, source) for pod in pods]
+        found = [await _evaluated(scheduler, pod, options, config, source) for pod in pods]
         source.notes.extend(_failure_notes(failures, {pod.key for pod in pods}, with_traceback=options.traceback))
         return found
     finally:
@@ -432,7 +432,9 @@ def _without_verbs(config: Configuration) -> Configuration:
     return attrs.evolve(config, extenders=tuple(silent))
 
 
-async def _evaluated(scheduler: Scheduler, pod: Pod, options: ExplainOptions, source: _Source) -> _Explained:
+async def _evaluated(
+    scheduler: Scheduler, pod: Pod, options: ExplainOptions, config: Configuration, source: _Source
+) -> _Explained:
     from pyscheduler.cli.disruption import disruption_steps
     from pyscheduler.cli.explanation import explanation_of
     from pyscheduler.cli.job_steps import PodQuestion, job_steps
@@ -457,6 +459,7 @@ async def _evaluated(scheduler: Scheduler, pod: Pod, options: ExplainOptions, so
             scheduler=scheduler,
             read=source.read,
             unread=source.unread,
+            config=config,
             options=options,
         )
         job = await job_steps(question, notes)

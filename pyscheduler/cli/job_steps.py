@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyscheduler.cli.explain_options import ExplainOptions
     from pyscheduler.cli.explanation import Step
     from pyscheduler.cluster.object_sources import Read
+    from pyscheduler.config.types import Configuration
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.scheduler import Scheduler
 
@@ -41,6 +42,8 @@ class PodQuestion:
     read: Read
     #: Plurals of the kinds that may not be listed; `read` adds them.
     unread: list[str]
+    #: The configuration of the scheduler: that of `--config`, of the leader, or the default.
+    config: Configuration
     options: ExplainOptions
 
     @property

@@ -81,3 +81,16 @@ def test_pod_of_a_job_that_starts_contradicts_its_condition(tmp_path: Path, caps
     assert (code, found["contradicts"], found["verdict"]) == (3, True, "waits")
     nodes = next(step for step in found["steps"] if step["name"] == "nodes")
     assert nodes["text"].startswith("2 pods get nodes in the next pass: n1 (2)")
+
+
+def test_steps_come_from_the_args_of_the_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A profile without the action that evicts shows no plan of evictions, whichever preset it has."""
+    config = tmp_path / "config.yaml"
+    body = yaml.safe_load((ROOT / "configs/batch-kai.yaml").read_text())
+    body["profiles"][0]["pluginConfig"][0]["args"] = {"preset": "kai", "actions": "allocate"}
+    config.write_text(yaml.safe_dump(body))
+    file = cluster(tmp_path, "kai", scheduler="pyscheduler-kai")
+    code, found, err = explained(capsys, "--objects", file, "--config", config)
+    assert (code, err) == (0, "")
+    evictions = next(step for step in found["steps"] if step["name"] == "evictions")
+    assert evictions["text"] == "the actions of the profile evict nothing"

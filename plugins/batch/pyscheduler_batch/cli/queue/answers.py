@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pyscheduler.api import Pod
+    from pyscheduler.config.types import Configuration
     from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler_batch.cli.queue.command import Options
     from pyscheduler_batch.cli.queue.model import DialectModel, JobEntry
@@ -59,8 +60,13 @@ class Cluster:
     warns: bool = True
 
 
-async def read_cluster(options: Options, source: Source, *, warns: bool = True) -> Cluster:
-    """Read the cluster; with `warns`, print a warning for each kind that may not be listed."""
+async def read_cluster(
+    options: Options, source: Source, *, warns: bool = True, config: Configuration | None = None
+) -> Cluster:
+    """Read the cluster; with `warns`, print a warning for each kind that may not be listed.
+
+    `config`: a configuration that was read already, in place of that of the options.
+    """
     registry = discover(blocked=options.blocked)
     queue_rows = _queue_rows(registry)
     _check_dialect(options.dialect, queue_rows)
@@ -73,7 +79,11 @@ async def read_cluster(options: Options, source: Source, *, warns: bool = True) 
     presets = [name for name in schedulers if wanted in {None, name}] or [*schedulers]
     assumed = {name: schedulers[name] for name in presets}
     profiles = profiles_for(
-        assumed, registry=registry, config_file=options.config_file, feature_gates=options.feature_gates
+        assumed,
+        registry=registry,
+        config_file=options.config_file,
+        config=config,
+        feature_gates=options.feature_gates,
     )
     served = {name: [own] for name, own in profiles.names.items()}
     models = build_models(inventory, {**schedulers, **served}, trees=profiles.trees, served=served)

@@ -174,9 +174,12 @@ def profiles_for(
     *,
     registry: Registry,
     config_file: str | None = None,
+    config: Configuration | None = None,
     feature_gates: str = "",
 ) -> Profiles:
-    """Return the batch profiles of a file; without a file, one with the preset of each dialect in `schedulers`.
+    """Return the batch profiles of a file, or of a `config` that was read already.
+
+    Without both, return one with the preset of each dialect in `schedulers`.
 
     `schedulers`: by dialect its schedulerNames, the best first. `registry`: what is installed; a file may name its
     policies and actions. Raises `ConfigError` for a file that has no batch profile, or one with a mistake.
@@ -188,6 +191,7 @@ def profiles_for(
     trees = frozenset(name for name, system in systems_by_dialect().items() if system.has_queue_tree)
     if config_file is not None:
         config = load(config_file, gates=gates)
+    if config is not None:
         found = _args_in(config, registry.extensions(), source=config_file)
         if not found:
             text = 'no profile enables the plugin "Batch", so no queue is served; give a file with a batch profile'
@@ -211,7 +215,7 @@ def profiles_for(
     return Profiles(config=config, names=names, args=args, trees=trees, registry=registry, gates=gates)
 
 
-def _args_in(config: Configuration, extensions: Extensions, *, source: str) -> dict[str, tuple[str, BatchArgs]]:
+def _args_in(config: Configuration, extensions: Extensions, *, source: str | None) -> dict[str, tuple[str, BatchArgs]]:
     """Return by dialect the first profile whose system reads its groups: its schedulerName and args."""
     found: dict[str, tuple[str, BatchArgs]] = {}
     for index, profile in enumerate(config.profiles):

@@ -36,13 +36,14 @@ async def steps_of_pod(question: PodQuestion) -> JobSteps | None:
         kubeconfig=None,
         context=None,
         objects=(),
-        config_file=given.config_file if question.is_served else None,
+        config_file=None,
         dialect=given.dialect,
         blocked=given.blocked,
         feature_gates=given.feature_gates,
     )
     source = Source(read=question.read, namespace=question.pod.namespace, unread=question.unread)
-    cluster = await read_cluster(options, source, warns=False)
+    config = question.config if question.is_served else None
+    cluster = await read_cluster(options, source, warns=False, config=config)
     chosen = _job_of(question.pod.uid, cluster)
     if chosen is None:
         return None
