@@ -17,6 +17,7 @@ import yaml
 from kube_testserver.test_server import TestServer
 from tests import processes
 from tests.cli.conftest import Run
+from tests.integration.programs import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -33,6 +34,8 @@ class Situation:
 
     server: TestServer
     profile: Path
+    #: The scheduler's HTTPS port.
+    url: str
 
 
 def install(folder: Path) -> None:
@@ -70,14 +73,15 @@ def situation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Situation]:
         patch.setenv("PYTHONPATH", str(folder / "installed"))
         command = (sys.executable, "-m", "pyscheduler", "run", "--kubeconfig", server.kubeconfig, "--config", profile)
         with (folder / "log").open("w") as log:
-            scheduler = processes.popen(*command, "--secure-port", "0", stderr=log.fileno())
+            port = free_port()
+            scheduler = processes.popen(*command, "--secure-port", str(port), stderr=log.fileno())
             try:
                 until = time.monotonic() + processes.PATIENCE_SECONDS
                 while not is_settled(server):
                     assert scheduler.poll() is None, (folder / "log").read_text()
                     assert time.monotonic() < until, "not all pods have a condition"
                     time.sleep(0.05)
-                yield Situation(server, profile)
+                yield Situation(server, profile, f"https://localhost:{port}")
             finally:
                 processes.kill(scheduler)
                 scheduler.communicate()
@@ -86,8 +90,8 @@ def situation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Situation]:
 @pytest.mark.parametrize("answer", [pytest.param(each, id=each["cause"]) for each in ANSWERS])
 def test_explain_shows_every_key_word(situation: Situation, run: Run, answer: dict[str, Any]) -> None:
     """One call names the cause, and agrees with the condition that the scheduler wrote."""
-    options = ("--kubeconfig", situation.server.kubeconfig, "--config", situation.profile)
-    code, out, err = run("explain", *shlex.split(answer["explain"]), *options)
+    options = ("--kubeconfig", situation.server.kubeconfig, "--scheduler", situation.url)
+    code, out, err = run("explain", *shlex.split(answer["explain"]), "--config", situation.profile, *options)
     text = " ".join(out.split())
     assert [word for word in answer["words"] if word not in text] == [], out + err
     assert code == 0, out + err
