@@ -187,6 +187,16 @@ def test_every_value_of_the_schema_changes_what_is_rendered(helm: Helm) -> None:
     ("values", "said"),
     [
         pytest.param({"replicaz": 3}, "additional properties 'replicaz' not allowed", id="misspelt"),
+        pytest.param(
+            {"podLabels": {"app.kubernetes.io/name": "x"}},
+            "podLabels: the chart sets app.kubernetes.io/name itself; leave it out",
+            id="label",
+        ),
+        pytest.param(
+            {"podAnnotations": {"checksum/config": "x"}},
+            "podAnnotations: the chart sets checksum/config itself; leave it out",
+            id="annotation",
+        ),
         pytest.param({"profile": "kai"}, "value must be one of 'batch-kai'", id="profile"),
         pytest.param({"config": OWN}, "config is set, but not rbac.clusterRules", id="no rules"),
         pytest.param(
@@ -233,6 +243,17 @@ def test_a_configuration_of_your_own_comes_with_its_permissions(helm: Helm, tmp_
             each for each in rendered if each["metadata"].get("namespace") == "kube-system" and "rules" in each
         ]
         assert outside["rules"] == printed["namespaceRules"]["kube-system"]
+
+
+def test_an_image_has_a_digest_or_a_tag(helm: Helm) -> None:
+    """The digest replaces the tag, which is the version of the chart by default."""
+    for image, said in (
+        ({}, f"pyscheduler:{chart_version()}"),
+        ({"repository": "registry.example.com/p", "tag": "t"}, "registry.example.com/p:t"),
+        ({"tag": "t", "digest": f"sha256:{'0' * 64}"}, f"pyscheduler@sha256:{'0' * 64}"),
+    ):
+        (container,) = named(helm.objects({"image": image}), "Deployment")["spec"]["template"]["spec"]["containers"]
+        assert container["image"] == said
 
 
 def test_each_shard_is_a_scheduler_of_its_own(helm: Helm) -> None:

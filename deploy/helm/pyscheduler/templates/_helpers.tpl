@@ -9,6 +9,13 @@
 {{- end -}}
 {{- end -}}
 
+{{- define "pyscheduler.image" -}}
+{{- with .Values.image -}}
+{{- .repository -}}
+{{- if .digest -}}@{{ .digest }}{{- else -}}:{{ .tag | default $.Chart.AppVersion }}{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Labels of all objects; takes the release and a name. The first one alone selects pods. */}}
 {{- define "pyscheduler.labels" -}}
 app.kubernetes.io/name: {{ .name }}
