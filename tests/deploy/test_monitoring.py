@@ -16,33 +16,12 @@ from deploy.monitoring.dashboards import DASHBOARDS
 from deploy.monitoring.files import FOLDER, generated
 from deploy.monitoring.rules import RULES, RUNBOOKS, Rule
 from pyscheduler.telemetry.families import FAMILIES
+from tests.deploy import mixin
 from tests.deploy.prometheus import tools
 from tests.processes import run
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / RUNBOOKS).read_text(encoding="utf-8")
-#: The scheduler dashboard and the recording rules of kubernetes-mixin, with our `kubeSchedulerSelector`: the metrics
-#: that they read, by name. Source: dashboards/scheduler.libsonnet and rules/kube_scheduler.libsonnet.
-MIXIN = (
-    'sum(up{cluster="", SEL})',
-    *(
-        expr
-        for name in ("scheduling_attempt", "pod_scheduling_sli", "scheduling_algorithm")
-        for expr in (
-            f"sum(rate(scheduler_{name}_duration_seconds_count{{SEL}}[5m])) by (cluster, instance)",
-            f"histogram_quantile(0.99, sum(rate(scheduler_{name}_duration_seconds_bucket{{SEL}}[5m])) by (le))",
-        )
-    ),
-    'sum(rate(rest_client_requests_total{SEL, code=~"2.."}[5m]))',
-    *(
-        "histogram_quantile(0.99, sum(rate("
-        f'rest_client_request_duration_seconds_bucket{{SEL, verb="{verb}"}}[5m])) by (verb, le))'
-        for verb in ("POST", "GET")
-    ),
-    "process_resident_memory_bytes{SEL}",
-    "rate(process_cpu_seconds_total{SEL}[5m])",
-)
-MIXIN_SELECTOR = 'job=~".*pyscheduler.*"'
 
 
 def of_page(path: str) -> dict[str, set[str]]:
@@ -69,7 +48,7 @@ LABELS: Mapping[str, set[str]] = {
     "up": set(),
 }
 #: Labels that Prometheus adds, and the one of buckets.
-ADDED = {"job", "instance", "le", "cluster"}
+ADDED = {"job", "instance", "le", "cluster", "pod"}
 
 
 def parsed(text: str) -> list[Any]:
@@ -93,7 +72,7 @@ def dashboard_expressions() -> dict[str, str]:
 EXPRESSIONS = {
     **{rule.alert: rule.expr for rule in RULES},
     **dashboard_expressions(),
-    **{f"mixin {number}": expr.replace("SEL", MIXIN_SELECTOR) for number, expr in enumerate(MIXIN)},
+    **{f"mixin: {name}": text for name, text in mixin.EXPRESSIONS.items() if name not in mixin.WITHOUT_DATA},
 }
 
 
@@ -164,6 +143,12 @@ def test_labels_in_texts_are_labels_of_the_result() -> None:
         groups = [node.modifier.labels for node in parsed(rule.expr) if type(node).__name__ == "AggregateExpr"]
         available = {label for labels in groups for label in labels} if groups else ADDED
         assert used <= available, rule.name
+
+
+def test_operating_page_has_the_selector_for_the_mixin() -> None:
+    """The selector with which the dashboard of kubernetes-mixin is tested is the one that the page recommends."""
+    page = (ROOT / "docs/how-to/operate.md").read_text(encoding="utf-8")
+    assert f"kubeSchedulerSelector: '{mixin.SELECTOR}'" in page
 
 
 def test_dashboards_load() -> None:
