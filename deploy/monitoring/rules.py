@@ -15,7 +15,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["JOB", "RULES", "RUNBOOKS", "Rule", "rules_text"]
+__all__ = ["INTENDED", "JOB", "RULES", "RUNBOOKS", "Rule", "rules_text"]
 
 #: Selects the metrics of pyscheduler, whatever the release is called.
 JOB: Final = 'job=~".*pyscheduler.*"'
@@ -69,6 +69,18 @@ def _grown(metric: str, labels: str) -> str:
     )
 
 
+#: Reasons for which somebody wants a pod to wait: a gate, and the limit or the quota of a batch queue or a namespace.
+INTENDED: Final = (
+    "SchedulingGated",
+    "NonPreemptibleOverQuota",
+    "OverLimit",
+    "QueueClosed",
+    "QueueLimit",
+    "QueueOverused",
+    "QueueQuota",
+    "ResourceQuota",
+    "WaitingForQuota",
+)
 _BINDS: Final = "scheduler_framework_extension_point_duration_seconds_count"
 _PLUGIN: Final = "scheduler_plugin_execution_duration_seconds"
 #: These points wait for the API server, for volumes or for devices.
@@ -94,8 +106,8 @@ RULES: Final = (
     Rule(
         name="OldestPending",
         # Not by queue: a pod that is retried moves between the queues, and each move would begin `hold` again.
-        expression="""max by (job, profile, reason)
-            (pyscheduler_oldest_pending_seconds{$job,reason!="SchedulingGated"}) > $limit""",
+        expression=f"""max by (job, profile, reason)
+            (pyscheduler_oldest_pending_seconds{{$job,reason!~"{"|".join(INTENDED)}"}}) > $limit""",
         severity="warning",
         hold=300,
         limit=1800,

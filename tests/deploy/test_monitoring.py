@@ -14,7 +14,7 @@ import yaml
 
 from deploy.monitoring.dashboards import DASHBOARDS
 from deploy.monitoring.files import FOLDER, generated
-from deploy.monitoring.rules import RULES, RUNBOOKS, Rule
+from deploy.monitoring.rules import INTENDED, RULES, RUNBOOKS, Rule
 from pyscheduler.telemetry.families import FAMILIES
 from tests.deploy import mixin
 from tests.deploy.prometheus import tools
@@ -145,6 +145,13 @@ def test_labels_in_texts_are_labels_of_the_result() -> None:
         assert used <= available, rule.name
 
 
+def test_intended_reasons_are_reasons_of_batch_profiles() -> None:
+    """The alert on the oldest pod leaves out reasons that exist, and the runbook names them."""
+    reference = (ROOT / "docs/reference/batch.md").read_text(encoding="utf-8")
+    assert [reason for reason in INTENDED[1:] if f"| `{reason}` |" not in reference] == []
+    assert [reason for reason in INTENDED[1:] if f"`{reason}`" not in PAGE] == []
+
+
 def test_operating_page_has_the_selector_for_the_mixin() -> None:
     """The selector with which the dashboard of kubernetes-mixin is tested is the one that the page recommends."""
     page = (ROOT / "docs/how-to/operate.md").read_text(encoding="utf-8")
@@ -192,6 +199,7 @@ FIRING: Mapping[str, tuple[Mapping[str, str], str, Mapping[str, str]]] = {
                 ),
                 ("backoff", "Unschedulable", "_ 1800 stale 1920 stale 2040 stale 2160 stale 2280 stale 2400 stale"),
                 ("gated", "SchedulingGated", "9999x30"),
+                ("held", "OverLimit", "9999x30"),
             )
         },
         "10m",
