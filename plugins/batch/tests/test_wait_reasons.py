@@ -8,6 +8,7 @@ import pytest
 
 from pyscheduler.api import Node, Pod
 from pyscheduler_batch.contract import Policy
+from pyscheduler_batch.sessions.assembly import sessions_of
 
 if TYPE_CHECKING:
     from pyscheduler.runtime.assembly.registry import Registry
@@ -44,7 +45,9 @@ async def test_volcano_says_that_no_node_has_room(volcano: Any, actions: str) ->
         volcano.cluster.add_pod(f"single-{number}", requests={"cpu": "6"}, scheduler_name="batch")
     await volcano.pass_time(5)
     said = messages(volcano)
-    assert {said.pop("late"), said.pop("huge")} == {NO_ROOM}
+    # A node would take one pod of the gang, so the filters have nothing to say.
+    assert said.pop("late") == NO_ROOM
+    assert said.pop("huge") == f"{NO_ROOM}; 0/2 nodes are available: 2 Insufficient cpu."
     assert set(said) <= {"single"}
 
 
@@ -288,6 +291,78 @@ async def test_a_job_that_all_nodes_reject_is_told_why(
     for said in messages(cluster).values():
         assert f"0/2 nodes are available: {text}" in said
         assert "no node has room" not in said
+
+
+def add_three_nodes(cluster: Any) -> None:
+    """Add a node with 4 cpu, a larger one with a label, and one with a taint."""
+    room = {"cpu": "4", "memory": "64Gi", "pods": "110"}
+    cluster.cluster.add_node("n0", allocatable=room)
+    cluster.cluster.add_node("n1", allocatable={**room, "cpu": "8"}, labels={"pool": "large"})
+    cluster.cluster.add_node("n2", allocatable=room, taints=[{"key": "k", "value": "x", "effect": "NoSchedule"}])
+
+
+@pytest.mark.parametrize("preset", ["kai", "volcano"])
+async def test_a_pod_without_room_is_told_why_for_each_node(request: pytest.FixtureRequest, preset: str) -> None:
+    """Condition and event have the line of the filters after the text of the batch system; groups have no line."""
+    cluster: Any = request.getfixturevalue(preset)
+    add_three_nodes(cluster)
+    cluster.queue("q")
+    await cluster.start()
+    cluster.job("large", "q", 1, requests={"cpu": "9"}, node_selector={"pool": "large"})
+    await cluster.pass_time(5)
+    reasons = (
+        "Insufficient cpu",
+        "node(s) didn't match Pod's node affinity/selector",
+        "node(s) had untolerated taint(s)",
+    )
+    text = messages(cluster)["large"]
+    own, _, line = text.partition("; ")
+    assert "no node has room for" in own
+    assert line == f"0/3 nodes are available: {', '.join(f'1 {reason}' for reason in reasons)}."
+    assert cluster.events("large-0")[0][-1] == text
+    (sessions,) = sessions_of(cluster.scheduler.scheduler)
+    assert sessions.waiting == {"default/large": own}
+
+
+async def test_the_line_of_the_filters_follows_the_cluster(kai: Any) -> None:
+    """It is written again if its reasons or the number of nodes change, not if the numbers by reason do."""
+    add_three_nodes(kai)
+    kai.queue("q")
+    await kai.start()
+    kai.job("large", "q", 1, requests={"cpu": "9"})
+    await kai.pass_time(5)
+    before = messages(kai)["large"]
+    assert before.endswith("0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu.")
+    kai.cluster.patch(Node, "n0", {"spec": {"taints": [{"key": "k", "value": "x", "effect": "NoSchedule"}]}})
+    for number in range(3):
+        kai.job(f"small-{number}", "q", 1)
+        await kai.pass_time(10)
+    assert messages(kai)["large"] == before
+    kai.cluster.add_node("n3", allocatable={"cpu": "1", "memory": "64Gi", "pods": "110"})
+    for number in range(3, 6):
+        kai.job(f"small-{number}", "q", 1)
+        await kai.pass_time(10)
+    line = "0/4 nodes are available: 2 Insufficient cpu, 2 node(s) had untolerated taint(s)."
+    assert messages(kai)["large"].endswith(line)
+
+
+async def test_more_kinds_of_pods_than_questions_get_their_line_in_turn(kai: Any) -> None:
+    """The first 32 kinds have a line at once, four more each second while passes run."""
+    kai.nodes(2, cpu="4")
+    kai.queue("q")
+    await kai.start()
+    for number in range(40):
+        kai.job(f"large-{number}", "q", 1, requests={"cpu": str(5 + number)})
+    await kai.pass_time(2)
+
+    def count() -> int:
+        return sum("nodes are available" in text for text in messages(kai).values())
+
+    assert 32 <= count() < 40
+    for number in range(4):
+        kai.job(f"small-{number}", "q", 1)
+        await kai.pass_time(2)
+    assert count() == 40
 
 
 @pytest.mark.parametrize("preset", ["kai", "volcano", "kube_batch"])

@@ -34,6 +34,7 @@ from pyscheduler_batch.model.tasks import ACTIVE, TaskState
 from pyscheduler_batch.queue_problems import BINDING_BACKOFF
 from pyscheduler_batch.sessions.culprit import culprit_of
 from pyscheduler_batch.sessions.filter_keys import FilterKeys
+from pyscheduler_batch.sessions.filter_lines import FilterLines
 from pyscheduler_batch.sessions.idle_claims import give_back_devices
 from pyscheduler_batch.sessions.lasting_filters import KeptAnswers
 from pyscheduler_batch.sessions.pending import PendingPods
@@ -42,11 +43,11 @@ from pyscheduler_batch.sessions.promises import HoldPromises, keep_parts
 from pyscheduler_batch.sessions.recovery import Interrupted, read_back, read_interrupted
 from pyscheduler_batch.sessions.submission import attributed
 from pyscheduler_batch.sessions.tables import ClusterTables, parts
-from pyscheduler_batch.sessions.waiting_reasons import waiting_texts
+from pyscheduler_batch.sessions.waiting_reasons import steps_of, waiting_texts
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 
     from kube_objects.clock import Timer
     from pyscheduler.api import Node, Pod
@@ -130,6 +131,8 @@ class Sessions:
         init=False, default=attrs.Factory(lambda self: FilterKeys(self.profile), takes_self=True)
     )
     _answers: KeptAnswers = attrs.field(init=False, factory=KeptAnswers)
+    #: Made when the first pass is reported: then the reasons are known that are about nodes.
+    _lines: FilterLines | None = None
     _is_due: bool = False
     _timer: Timer | None = None
     _wake_timer: Timer | None = None
@@ -288,10 +291,29 @@ class Sessions:
     async def _report(self, session: Session) -> None:
         """Report the result of the pass to users."""
         try:
-            await self.submission.texts.report(session.jobs.values(), self.waiting, session.turn, self.tables.unknown())
+            if self._lines is None:
+                self._lines = self._make_lines(session)
+            unknown = self.tables.unknown()
+            await self.submission.texts.report(
+                session.jobs.values(), self.waiting, session.turn, unknown, lines=self._lines
+            )
             await self.plugin.pass_ended(session, self.waiting)
         except Exception as error:  # noqa: BLE001 - a bug in a status must not undo the decisions
             self._fail("Pass was not reported", error)
+
+    def _make_lines(self, session: Session) -> FilterLines:
+        steps = steps_of(session, self.plugin.actions)
+
+        def key(uid: str) -> Hashable | None:
+            info = self.tables.infos.get(uid)
+            return None if info is None else self._keys.exact(info)
+
+        return FilterLines(
+            profile=self.profile,
+            scheduling=self.submission.scheduling,
+            codes={code for code, step in steps.items() if step == "nodes"},
+            key=key,
+        )
 
     def _fail(self, message: str, error: BaseException) -> None:
         """Log and count an error, begin with fresh tables, and try again after a backoff."""

@@ -6,6 +6,8 @@ changes of a text are written 1 s later, because the amounts in it may change wi
 changes again meanwhile, only the newest text is written. At most 200 of these later writes happen per second, the
 oldest first. So the texts are a few seconds old at most while few pods wait, and many waiting pods do not cause a storm
 of writes.
+
+Pods that wait for room get the line of the filters, too (`filter_lines.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import attrs
 
 from pyscheduler.scheduler.failure import pending_version, truncated
 from pyscheduler_batch.model.tasks import TaskState
+from pyscheduler_batch.sessions.filter_lines import NO_LINE
 from pyscheduler_batch.sessions.recovery import TURN_EVERY
 from pyscheduler_batch.sessions.tables import NO_GROUP
 
@@ -32,8 +35,9 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
     from pyscheduler_batch.model.batch_plugin import BatchPlugin
     from pyscheduler_batch.model.tasks import Job
+    from pyscheduler_batch.sessions.filter_lines import FilterLine, FilterLines
 
-__all__ = ["NOT_READY", "WaitTexts", "waiting_text"]
+__all__ = ["LONGEST_TEXT", "NOT_READY", "WaitTexts", "waiting_text"]
 
 #: The reason of jobs that lack pods, or to which a pass did not come.
 NOT_READY: Final = "NotReady"
@@ -41,6 +45,8 @@ NOT_READY: Final = "NotReady"
 _WAITING: Final = frozenset({TaskState.PENDING, TaskState.PIPELINED, TaskState.ALLOCATED})
 #: Reasons that are often over when they could be written.
 _SOON_OVER: Final = frozenset({NO_GROUP, NOT_READY})
+#: The longest text of a job that waits, in bytes, as for messages of conditions elsewhere in Kubernetes.
+LONGEST_TEXT: Final = 32_768
 #: A text with the same first reason is written so long after the pass, in seconds.
 LATE_SECONDS: Final = 1.0
 #: So many such texts are written at once, and so long after the ones before.
@@ -69,10 +75,11 @@ class _Told:
     changes: int
     text: str
     pods: Sequence[str]
+    line: FilterLine = NO_LINE
 
     def holds(self, job: Job, text: str) -> bool:
         """Return whether the same is to be said of the same pods."""
-        return self.job is job and self.changes == job.changes and self.text == text
+        return self.job is job and self.changes == job.changes and self.line.is_current and self.text == text
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -100,9 +107,15 @@ class WaitTexts:
         waiting: Mapping[str, str],
         turn: Callable[[], Awaitable[None]],
         unknown: Mapping[str, Iterable[Pod]] | None = None,
+        lines: FilterLines | None = None,
     ) -> None:
-        """Report why pods wait. `waiting`: by job key. `unknown`: by key, pods of jobs whose group has no object."""
+        """Report why pods wait. `waiting`: by job key. `unknown`: by key, pods of jobs whose group has no object.
+
+        `lines`: None if the filters cannot be asked.
+        """
         told: dict[str, _Told] = {}
+        if lines is not None:
+            lines.refresh(lambda uid: uid in self._written or uid in self._late)
         for at, job in enumerate(jobs):
             if at % TURN_EVERY == 0:
                 await turn()
@@ -114,9 +127,11 @@ class WaitTexts:
                 told[job.uid] = before
                 continue
             # What is allocated at the end of a pass was not sent: its gang is not ready, or its node has no room yet.
-            pods = job.pods(_WAITING)
-            uids = self._tell_all(pods, text, is_marked=self.plugin.marks_unschedulable(job))
-            told[job.uid] = _Told(job, job.changes, text, uids)
+            pods = [pod for pod in job.pods(_WAITING) if not pod.node_name]
+            line = lines.of(pods[0], text) if lines is not None and pods else NO_LINE
+            whole = truncated(f"{text}; {line.text}", LONGEST_TEXT) if line.text else text
+            uids = self._tell_all(pods, whole, is_marked=self.plugin.marks_unschedulable(job))
+            told[job.uid] = _Told(job, job.changes, text, uids, line)
             await turn()
         for key, unknown_pods in (unknown or {}).items():
             await turn()

@@ -9,20 +9,19 @@ from pyscheduler_batch.model.sub_groups import is_whole
 from pyscheduler_batch.model.tasks import ACTIVE, ALIVE, TaskState
 from pyscheduler_batch.queue_problems import queue_problem
 from pyscheduler_batch.sessions.recovery import TURN_EVERY
-from pyscheduler_batch.sessions.wait_texts import NOT_READY, waiting_text
+from pyscheduler_batch.sessions.wait_texts import LONGEST_TEXT, NOT_READY, waiting_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from pyscheduler_batch.contract import Action, Policy
     from pyscheduler_batch.model.session import Session
     from pyscheduler_batch.model.tasks import Job
 
-__all__ = ["PIPELINED", "reasons_of", "waiting_texts"]
+__all__ = ["PIPELINED", "reasons_of", "steps_of", "waiting_texts"]
 
 #: The reason of a job that was promised nodes.
 PIPELINED: Final = "Pipelined"
-#: The longest text of a job that waits, in bytes, as for messages of conditions elsewhere in Kubernetes.
-_LONGEST_TEXT: Final = 32_768
 #: The states of pods that count for a gang once nothing holds them back.
 _FREE: Final = (ALIVE | {TaskState.SUCCEEDED}) - {TaskState.GATED}
 
@@ -45,6 +44,13 @@ def reasons_of(session: Session, job: Job, *, is_cut: bool = False) -> Mapping[s
     if job.counts[TaskState.PIPELINED] and job.count(ACTIVE) >= job.min_member:
         return {PIPELINED: "the job waits until pods have ended on the nodes that it was promised"}
     return {} if is_cut else session.why_waiting(job)
+
+
+def steps_of(session: Session, actions: Iterable[Action]) -> dict[str, str]:
+    """Return by reason code the step that shows the reason, as session, actions and policies declare it."""
+    policies = (entry.policy for tier in session.tiers for entry in tier)
+    parts: Iterable[Session | Action | Policy] = (session, *actions, *policies)
+    return {code: step for part in parts for code, step in part.steps.items()}
 
 
 def _gated_text(job: Job) -> str:
@@ -94,7 +100,7 @@ async def waiting_texts(
 
 def _waiting_text(session: Session, job: Job, cut_in: str) -> str:
     reasons = reasons_of(session, job, is_cut=bool(cut_in))
-    return truncated(waiting_text(reasons), _LONGEST_TEXT) or _not_tried(job, cut_in)
+    return truncated(waiting_text(reasons), LONGEST_TEXT) or _not_tried(job, cut_in)
 
 
 def _not_tried(job: Job, cut_in: str) -> str:

@@ -25,6 +25,7 @@ from pyscheduler_batch.model.tasks import ACTIVE, TaskState
 from pyscheduler_batch.queue_problems import HELD, queue_text
 from pyscheduler_batch.sessions.pod_facts import NO_QUEUE
 from pyscheduler_batch.sessions.wait_texts import NOT_READY
+from pyscheduler_batch.sessions.waiting_reasons import steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from pyscheduler_batch.batch_args import BatchArgs
     from pyscheduler_batch.cli.queue.model import DialectModel, JobEntry
     from pyscheduler_batch.cli.queue.offline_pass import PassResult
-    from pyscheduler_batch.contract import Action, Policy, Session
+    from pyscheduler_batch.contract import Action
     from pyscheduler_batch.model.axis import Amounts
     from pyscheduler_batch.model.decisions import Decision
     from pyscheduler_batch.model.plan_log import RejectedPlan
@@ -106,11 +107,8 @@ def explain(
 
 def _by_step(result: PassResult, job: Job) -> _Reasons:
     """Return by step why a job waits; what its policy gives the step `limits` is among `gates`, too."""
-    session, steps = result.found.session, {NOT_READY: "pods", **dict.fromkeys(HELD, "gates")}
-    policies = (entry.policy for tier in session.tiers for entry in tier)
-    parts: Iterable[Session | Action | Policy] = (session, *result.sessions.plugin.actions, *policies)
-    for part in parts:
-        steps.update(part.steps)
+    steps = {NOT_READY: "pods", **dict.fromkeys(HELD, "gates")}
+    steps |= steps_of(result.found.session, result.sessions.plugin.actions)
     found = defaultdict(list)
     for reason in result.reasons_of(job).items():
         step = steps.get(reason[0], "")
