@@ -511,7 +511,7 @@ async def test_a_deployment_over_its_quota_says_so_until_its_pods_exist(simulati
     await simulation.settle()
     assert len(await simulation.settle()) == 3
     assert conditions(simulation, "ReplicaSet") == {}
-    assert set(conditions(simulation, "Deployment")) == {"Available"}
+    assert set(conditions(simulation, "Deployment")) == {"Available", "Progressing"}
 
 
 async def test_refused_pods_are_tried_again_after_growing_pauses(simulation: Simulation) -> None:
