@@ -94,3 +94,21 @@ def test_steps_come_from_the_args_of_the_profile(tmp_path: Path, capsys: pytest.
     assert (code, err) == (0, "")
     evictions = next(step for step in found["steps"] if step["name"] == "evictions")
     assert evictions["text"] == "the actions of the profile evict nothing"
+
+
+def test_pod_of_another_scheduler_needs_no_lists_of_queues(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a pod that names a group, or the schedulerName of a preset, may be of a batch job."""
+
+    async def fail(*_: object, **__: object) -> None:
+        raise AssertionError("the queues are listed")
+
+    monkeypatch.setattr("pyscheduler_batch.cli.queue.answers.read_cluster", fail)
+    file = cluster(tmp_path, "kai", scheduler="default-scheduler")
+    _, _, err = explained(capsys, "--objects", file)
+    assert "because of batch: the queues are listed" in err
+    file.write_text(file.read_text().replace("pod-group-name: want", "other: want"))
+    _, found, err = explained(capsys, "--objects", file)
+    assert "the queues are listed" not in err
+    assert found["reason"] == "NoProfile"

@@ -27,10 +27,18 @@ async def steps_of_pod(question: PodQuestion) -> JobSteps | None:
     if question.is_served and not any(isinstance(plugin, WorkSourcePlugin) for plugin in plugins):
         return None
     # Imported now: most pods are none of a batch profile.
+    from pyscheduler.podgroup import resolve
     from pyscheduler_batch.cli.queue.answers import explained, open_cluster, read_cluster
     from pyscheduler_batch.cli.queue.command import Options
     from pyscheduler_batch.cli.queue.source import Source
+    from pyscheduler_batch.dialects import JOB_DIALECTS
+    from pyscheduler_batch.systems import systems_by_dialect
 
+    names = {system.preset.scheduler_name for system in systems_by_dialect().values()}
+    has_group = resolve(question.pod, [row.groups for row in JOB_DIALECTS]) is not None
+    # Queues and groups are not even listed for a pod of kube-scheduler.
+    if not question.is_served and not has_group and question.pod.scheduler_name not in names:
+        return None
     given = question.options
     options = Options(
         kubeconfig=None,
