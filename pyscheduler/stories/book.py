@@ -9,7 +9,8 @@ reason is found again, only its count, its time and its message change. Events t
 latest reason, and are not logged one by one: one event may wake ten thousand pods.
 
 A standby keeps the stories of pending pods, so that it knows since when they wait. Before it leads, it logs nothing and
-keeps no finished story, because another replica decides.
+keeps no finished story, because another replica decides. When it begins to lead, it logs the reasons that it knows
+already, such as gates.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import logging
 import sys
 from bisect import bisect_left
 from collections import deque
+from functools import partial
 from itertools import groupby, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -68,6 +70,9 @@ _RECORD_BYTES: Final = sys.getsizeof(b"") + 8
 _MOST_OTHERS: Final = 16
 _FIRST_SEEN: Final = attrgetter("first_seen")
 _UID: Final = attrgetter("uid")
+#: So many known reasons are logged at once when a replica begins to lead, and the next ones after so many seconds.
+_LOGGED_AT_ONCE: Final = 200
+_LOG_PAUSE_SECONDS: Final = 0.02
 #: So many pending stories stand for all when memory is estimated.
 _SAMPLE: Final = 200
 
@@ -77,6 +82,7 @@ class StoryBook(Stories):
 
     def __init__(self, clock: Clock, *, most_finished: int = _MOST_FINISHED) -> None:
         super().__init__()
+        self._clock = clock
         self._wall = clock.wall
         self._most_finished = most_finished
         self._pending: dict[str, Story] = {}
@@ -88,8 +94,19 @@ class StoryBook(Stories):
     # What happens
 
     def begin(self) -> None:
-        """Log changes and keep finished stories from now on."""
+        """Log changes and keep finished stories from now on; also log the reasons that are known already."""
         self._leads = True
+        if _log.isEnabledFor(logging.INFO):
+            self._log_known([(uid, story.runs[-1]) for uid, story in self._pending.items() if story.runs])
+
+    def _log_known(self, known: list[tuple[str, Run]]) -> None:
+        """Log the reasons that still hold, some at a time: there may be ten thousand, and each costs about 40 µs."""
+        for uid, run in known[:_LOGGED_AT_ONCE]:
+            story = self._pending.get(uid)
+            if story is not None and story.runs[-1] is run:  # a change since then was logged with the reason before
+                log_change(story, run, None)
+        if len(known) > _LOGGED_AT_ONCE:
+            self._clock.call_later(_LOG_PAUSE_SECONDS, partial(self._log_known, known[_LOGGED_AT_ONCE:]))
 
     def moved(self, info: QueuedPodInfo, place: str, event: str) -> None:
         """Begin a story, or note the pod's sub-queue, its gate, and the event that woke it."""

@@ -36,6 +36,7 @@ class Situation:
     profile: Path
     #: The scheduler's HTTPS port.
     url: str
+    log: Path
 
 
 def install(folder: Path) -> None:
@@ -81,7 +82,7 @@ def situation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Situation]:
                     assert scheduler.poll() is None, (folder / "log").read_text()
                     assert time.monotonic() < until, "not all pods have a condition"
                     time.sleep(0.05)
-                yield Situation(server, profile, f"https://localhost:{port}")
+                yield Situation(server, profile, f"https://localhost:{port}", folder / "log")
             finally:
                 processes.kill(scheduler)
                 scheduler.communicate()
@@ -95,6 +96,19 @@ def test_explain_shows_every_key_word(situation: Situation, run: Run, answer: di
     text = " ".join(out.split())
     assert [word for word in answer["words"] if word not in text] == [], out + err
     assert code == 0, out + err
+
+
+@pytest.mark.parametrize("answer", [pytest.param(each, id=each["cause"]) for each in ANSWERS if each["story"]])
+def test_history_shows_every_key_word(situation: Situation, run: Run, answer: dict[str, Any]) -> None:
+    """The log of the scheduler tells the same cause, without the cluster."""
+    until = time.monotonic() + processes.PATIENCE_SECONDS
+    while True:
+        code, out, err = run("explain", "--history", answer["explain"], "--from", situation.log)
+        missing = [word for word in answer["story"] if word not in out]
+        if not missing or time.monotonic() > until:
+            break
+        time.sleep(0.1)  # the condition is there, and the line about it may be under way
+    assert (code, missing) == (0, []), out + err
 
 
 def test_example_has_thirteen_pods_and_two_more_causes() -> None:

@@ -112,6 +112,23 @@ def test_standby_keeps_no_finished_stories(clock: VirtualClock, caplog: pytest.L
     assert (book.finished_count, caplog.messages) == (0, [])
 
 
+async def test_new_leader_logs_the_reasons_that_it_knows(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
+    """The gates that a standby has seen are logged in chunks, unless the reason changes before."""
+    caplog.set_level(logging.INFO, logger="decision")
+    book = StoryBook(clock)
+    for number in range(201):
+        book.waits(pod_of(f"p{number}"), "SchedulingGated", plugins=("SchedulingGates",))
+    book.waits(pod_of("last"), "SchedulingGated")
+    book.begin()
+    assert len(caplog.messages) == 200
+    assert "pod=web/p0 " in caplog.messages[0]
+    book.waits(pod_of("last"), "Unschedulable")
+    await clock.advance(1)
+    assert len(caplog.messages) == 202
+    assert "before=SchedulingGated" in caplog.messages[200]
+    assert "pod=web/p200 " in caplog.messages[201]
+
+
 @pytest.mark.slow
 def test_memory_of_many_stories(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
     """Stories of 10,000 pending and 50,000 finished pods take at most 32 MiB, and the metric says about how much."""
