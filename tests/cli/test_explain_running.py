@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/17-why-pending"
-ANSWERS: list[dict[str, Any]] = yaml.safe_load((EXAMPLE / "manifests/answers.yaml").read_text())
+ANSWERS: list[dict[str, Any]] = yaml.safe_load((EXAMPLE / "answers.yaml").read_text())
 #: Pods to which no scheduler writes a condition.
 UNSEEN = {"nobody", "web-0", "report", "database"}
 

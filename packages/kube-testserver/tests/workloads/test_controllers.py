@@ -491,11 +491,8 @@ async def test_a_deployment_over_its_quota_says_so_until_its_pods_exist(simulati
     text = f'pods "{replica_set["metadata"]["name"]}-'
     reason = '" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2'
     (event,) = warnings(simulation, "ReplicaSet")
-    assert (event["type"], event["reason"], event["source"]) == (
-        "Warning",
-        "FailedCreate",
-        {"component": "replicaset-controller"},
-    )
+    about = event["type"], event["reason"], event["reportingComponent"]
+    assert about == ("Warning", "FailedCreate", "replicaset-controller")
     assert event["involvedObject"]["uid"] == replica_set["metadata"]["uid"]
     assert event["message"].startswith(f"Error creating: {text}")
     assert event["message"].endswith(reason)
@@ -503,10 +500,8 @@ async def test_a_deployment_over_its_quota_says_so_until_its_pods_exist(simulati
     assert (failure["status"], failure["reason"]) == ("True", "FailedCreate")
     assert failure["message"].startswith(text)
     assert failure["message"].endswith(reason)
-    assert conditions(simulation, "Deployment")["ReplicaFailure"] == {
-        **failure,
-        "lastUpdateTime": failure["lastTransitionTime"],
-    }
+    failure["lastUpdateTime"] = failure["lastTransitionTime"]
+    assert conditions(simulation, "Deployment")["ReplicaFailure"] == failure
     simulation.change(limit, hard={"pods": "3"})
     await simulation.settle()
     assert len(await simulation.settle()) == 3
@@ -532,49 +527,35 @@ async def test_refused_pods_are_tried_again_after_growing_pauses(simulation: Sim
     assert event["message"] != f"Error creating: {first['message']}"
 
 
+NO_PODS = {"pods": "0"}
+APP = {"selector": SELECTOR, "template": template()}
+DATA = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+NO_SET = 'ReplicaSetCreateError: Failed to create new replica set "w-'
+CREATING = 'FailedCreate: Error creating: pods "w-'
+
+
 @pytest.mark.parametrize(
     ("kind", "hard", "spec", "expected"),
     [
         pytest.param(
             ("apps/v1", "StatefulSet"),
-            {"pods": "0"},
-            {"selector": SELECTOR, "template": template()},
+            NO_PODS,
+            APP,
             'FailedCreate: create Pod w-0 in StatefulSet w failed error: pods "w-0" is forbidden: exceeded quota: q',
             id="stateful-set",
         ),
         pytest.param(
             ("apps/v1", "StatefulSet"),
             {"persistentvolumeclaims": "0"},
-            {
-                "selector": SELECTOR,
-                "template": template(),
-                "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}],
-            },
+            APP
+            | {"volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]},
             "FailedCreate: create Pod w-0 in StatefulSet w failed error: failed to create PVC data-w-0: "
             'persistentvolumeclaims "data-w-0" is forbidden: exceeded quota: q',
             id="claim",
         ),
-        pytest.param(
-            ("apps/v1", "DaemonSet"),
-            {"pods": "0"},
-            {"selector": SELECTOR, "template": template()},
-            'FailedCreate: Error creating: pods "w-',
-            id="daemon-set",
-        ),
-        pytest.param(
-            ("batch/v1", "Job"),
-            {"pods": "0"},
-            {"template": template()},
-            'FailedCreate: Error creating: pods "w-',
-            id="job",
-        ),
-        pytest.param(
-            ("apps/v1", "Deployment"),
-            {"count/replicasets.apps": "0"},
-            {"selector": SELECTOR, "template": template()},
-            'ReplicaSetCreateError: Failed to create new replica set "w-',
-            id="deployment",
-        ),
+        pytest.param(("apps/v1", "DaemonSet"), NO_PODS, APP, CREATING, id="daemon-set"),
+        pytest.param(("batch/v1", "Job"), NO_PODS, {"template": template()}, CREATING, id="job"),
+        pytest.param(("apps/v1", "Deployment"), {"count/replicasets.apps": "0"}, APP, NO_SET, id="deployment"),
     ],
 )
 async def test_refused_objects_are_reported_on_their_workload(
