@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from pyscheduler.framework.plugin_metrics import HistogramValue
 
-__all__ = ["FastHistogram", "PluginHistogram"]
+__all__ = ["FOLD_AT", "FastHistogram", "PluginHistogram"]
 
 #: Length at which a list is folded.
-_FOLD_AT: Final = 512
+FOLD_AT: Final = 512
 
 
 class _Series:
@@ -54,14 +54,24 @@ class FastHistogram:
 
     def record(self, value: float, labels: tuple[str, ...] = ()) -> None:
         """Record a measurement under the given label values, in the order of the label names."""
-        try:
-            series = self._series[labels]
-        except KeyError:
-            series = self._series[labels] = _Series(len(self._bounds))
-        waiting = series.waiting
+        waiting = self.waiting(labels)
         waiting.append(value)
-        if len(waiting) >= _FOLD_AT:
-            self._fold(series)
+        if len(waiting) >= FOLD_AT:
+            self.fold(labels)
+
+    def waiting(self, labels: tuple[str, ...]) -> list[float]:
+        """Return the list of new measurements under some label values; it stays the same list.
+
+        Who appends to it calls `fold` when it has `FOLD_AT` values.
+        """
+        series = self._series.get(labels)
+        if series is None:
+            series = self._series[labels] = _Series(len(self._bounds))
+        return series.waiting
+
+    def fold(self, labels: tuple[str, ...]) -> None:
+        """Add the new measurements under some label values to the buckets."""
+        self._fold(self._series[labels])
 
     def _fold(self, series: _Series) -> None:
         values = np.asarray(series.waiting, dtype=np.float64)

@@ -37,7 +37,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from pyscheduler.telemetry.families import CONTENT_TYPE, FAMILIES, RECORDED
-from pyscheduler.telemetry.histograms import FastHistogram, PluginHistogram
+from pyscheduler.telemetry.histograms import FOLD_AT, FastHistogram, PluginHistogram
 from pyscheduler.telemetry.request_metrics import RequestMetrics
 
 if TYPE_CHECKING:
@@ -89,16 +89,17 @@ class _Reader(PrometheusMetricReader):
         super()._receive_metrics(MetricsData(resource_metrics=[*given, ours]), timeout_millis, **kwargs)
 
 
-class _Families(dict[str, FastHistogram]):
-    """Histograms by family, made on first use: measurements are frequent, and this way each costs one lookup."""
+class _Waiting(dict[tuple[str, tuple[str, ...]], list[float]]):
+    """The new measurements of a histogram by family and label values, so that each measurement costs one lookup."""
 
-    def __init__(self, make: Callable[[str], FastHistogram]) -> None:
+    def __init__(self, histogram: Callable[[str], FastHistogram]) -> None:
         super().__init__()
-        self._make = make
+        self._histogram = histogram
 
-    def __missing__(self, family: str) -> FastHistogram:
-        histogram = self[family] = self._make(family)
-        return histogram
+    def __missing__(self, key: tuple[str, tuple[str, ...]]) -> list[float]:
+        family, labels = key
+        waiting = self[key] = self._histogram(family).waiting(labels)
+        return waiting
 
 
 class Metrics:
@@ -121,7 +122,8 @@ class Metrics:
         )
         self._meter = provider.get_meter("pyscheduler")
         self._counts: dict[str, defaultdict[tuple[str, ...], int]] = {}
-        self._series = _Families(self._histogram)
+        self._series: dict[str, FastHistogram] = {}
+        self._waiting = _Waiting(self._recorded)
         for name in RECORDED:
             if FAMILIES[name].kind == "counter":
                 self._counts[name] = self._count(name)
@@ -138,7 +140,17 @@ class Metrics:
 
     def observe(self, family: str, value: float, *labels: str) -> None:
         """Record a value of a histogram."""
-        self._series[family].record(value, labels)
+        # The steps of `FastHistogram.record`, because the call would cost as much as they.
+        waiting = self._waiting[family, labels]
+        waiting.append(value)
+        if len(waiting) >= FOLD_AT:
+            self._series[family].fold(labels)
+
+    def _recorded(self, family: str) -> FastHistogram:
+        histogram = self._series.get(family)
+        if histogram is None:
+            histogram = self._series[family] = self._histogram(family)
+        return histogram
 
     def warning(self, kind: str) -> None:
         """Count a warning."""
