@@ -1,6 +1,7 @@
-"""Measure jobs that require a rack: a placement, evictions that free one rack, and a search for victims that fails.
+"""Measure jobs that require a rack.
 
-Kubernetes' own PodGroups (`scheduling.k8s.io`) with a topology constraint are measured, too.
+There are three cases: the job is placed, evictions free a rack for the job, and no victims are found. Kubernetes' own
+PodGroups (`scheduling.k8s.io`) with a topology constraint are measured, too.
 """
 
 from __future__ import annotations

@@ -5,9 +5,10 @@ The rule judges the pods of batch profiles that are pending at the end of the lo
 
 - A reason: a scheduling gate; a condition of its PodGroup that has a reason; or the pod's condition ``PodScheduled``,
   which is not True and has a reason and a message.
-- A queue: its PodGroup exists (if it names one), and the queue exists and has no child queues. Otherwise there must be
-  a message in ``PodScheduled``, a condition of the group with a reason, or an event other than ``Scheduled`` for the
-  pod or its job.
+- A queue: its PodGroup exists (if it names one), and the queue exists and has no child queues.
+
+A pod without a usable queue needs one of these instead: a message in ``PodScheduled``, a condition of its group that
+has a reason, or an event other than ``Scheduled`` about the pod or its job.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 """Find the batch systems (such as KAI) of installed Python packages, and the readers of their queues and groups.
 
-A look-up of one system imports only that system. All systems are imported only for a file that does not name its
-system, for groups of other systems in a profile, and for `kubectl queue`.
+A look-up of one system imports only that system. All systems are imported in three cases:
+
+- a configuration file does not say to which system it belongs;
+- a profile also reads the groups of other systems;
+- `kubectl queue` runs.
 """
 
 from __future__ import annotations

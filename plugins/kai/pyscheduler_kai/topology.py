@@ -4,14 +4,15 @@ A constraint names a Topology, and a required level, a preferred level, or both.
 domains. Each set of nodes is one domain.
 
 The domains of the preferred level are tried first, then the domains of each wider level, up to the required level (or
-up to the whole topology, if no level is required). Within a level, the fullest domains are tried first. To compare two
-domains of a level, the fullness of the widest domains around them is compared first, then the fullness of the next
-narrower domains, and at last the fullness of the two domains. The fullness of a domain is that of the requested
-resource of which least is left. If some tasks already have nodes, only the required-level domains that contain these
-nodes are used.
+up to the whole topology, if no level is required). If some tasks already have nodes, only the required-level domains
+that contain these nodes are used.
 
-Differs from KAI-Scheduler in one case: all nodes are in one domain of a level that is narrower than the required level.
-Then KAI computes free resources only for this narrow domain, and treats the domain of the required level as full.
+Within a level, the fullest domains are tried first. Two racks, for example, are ordered by how full their zones are; if
+the zones are equally full, by how full their blocks are; and only then by how full the racks are. How full a domain is,
+depends on one resource: that whose requested part of the free amount is the largest.
+
+Differs from KAI-Scheduler in one case. If a job requires one zone, for example, and all nodes are in one rack, KAI
+computes free resources for the rack only, and treats the zone as full.
 Source: KAI-Scheduler, `plugins/topology` (`job_filtering.go`, `node_scoring.go`).
 """
 

@@ -1,4 +1,4 @@
-"""The votes of the policies on a job or a queue in a session, combined tier by tier.
+"""In a session, the policies vote on a job or a queue. This module combines their votes tier by tier.
 
 Source: Volcano `framework/session_plugins.go`.
 """

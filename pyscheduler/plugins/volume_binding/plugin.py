@@ -2,9 +2,9 @@
 
 Differs from kube-scheduler:
 
-* Two pods, such as members of a group, may choose the same volume before either of them reserves it. Then pyscheduler
-  fails the second pod at Reserve and retries it. kube-scheduler then assumes the volume for the second pod instead of
-  the first, and a write fails.
+* Two pods, such as members of a group, may choose the same volume before either of them reserves it. pyscheduler fails
+  the second pod at Reserve and retries it. kube-scheduler lets the second pod take the volume from the first one in its
+  cache, and one of the two writes to the API server fails.
 * If a pod mounts a claim twice and the claim needs a new volume, pyscheduler writes the selected node once;
   kube-scheduler writes it twice, the second write fails, and the pod is retried.
 """
