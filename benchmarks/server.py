@@ -25,6 +25,7 @@ from benchmarks.weight import environment, running_status
 from kube_objects.clock import LoopClock
 from kube_testserver.cluster import EmbeddedCluster
 from kube_testserver.resources.open_definitions import open_definition
+from kube_testserver.rules.deletion import DeleteOptions
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.serving.gc_tuning import rare_collections
 from pyscheduler.testing.builders import pod_manifest
@@ -137,12 +138,17 @@ class _Desk:
             await asyncio.sleep(pause * 2 * self._rng.random())
 
     def come_and_go(self, *, per_second: int, life_seconds: float) -> object:
-        """From now on, create so many pods each second and delete each after its life; every 20th fits no node."""
+        """From now on, create so many pods each second and delete each after its life; every 20th fits no node.
+
+        Bound pods run until they are deleted.
+        """
+        self._kubelets = self.cluster.lifecycle(stop_seconds=0.5)
+        self._kubelets.start()
         self._tasks.create_task(self._come_and_go(per_second, life_seconds))
         return per_second
 
     async def _come_and_go(self, per_second: int, life: float) -> None:
-        pods = self.cluster.registry.collection(self.cluster.resource("v1", "Pod"))
+        pods = self.cluster.resource("v1", "Pod")
         alive: deque[tuple[float, str]] = deque()
         began, made = time.monotonic(), 0
         while True:
@@ -151,12 +157,10 @@ class _Desk:
                 cpu = "1000" if made % 20 == 0 else "100m"
                 pod = pod_manifest(f"soak-{made:08d}", requests={"cpu": cpu, "memory": "128Mi"}, labels={"app": "soak"})
                 self.cluster.add(pod)
-                alive.append((now, f"default/{pod['metadata']['name']}"))
+                alive.append((now, pod["metadata"]["name"]))
                 made += 1
             while alive and alive[0][0] < now - life:
-                record = pods.get(alive.popleft()[1])
-                if record is not None:
-                    pods.remove(record)
+                self.cluster.registry.delete(pods, "default", alive.popleft()[1], DeleteOptions())
             await asyncio.sleep(0.05)
 
     def reactions(self) -> object:

@@ -226,7 +226,9 @@ def _make_scheduler(
             waiting_pods=waiting_pods,
             statuses=statuses,
             stories=stories,
-            rejections=KubeletRejections(client=client, cache=cache, profiles=serving, stories=stories),
+            rejections=KubeletRejections(
+                client=client, cache=cache, profiles=serving, stories=stories, recorder=recorder
+            ),
         ),
         scheduling=scheduling,
         binding=BindingCycle(

@@ -6,7 +6,8 @@ shows that it had not seen something. Usually, another scheduler has bound pods 
 
 The scheduler watches pods that have not ended. A pod that fails disappears from this watch, and the last event has the
 pod as it was before. So the scheduler reads a bound pod that disappears although no container was made and nobody
-deleted it: one request for each such pod, one after the other. Only the leader counts.
+deleted it: one request for each such pod, one after the other. If many pods disappear at once, those that come while
+1,000 others wait are not read; the warning `kubelet_rejections_not_read` counts them. Only the leader counts.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from pyscheduler.cache.cache import Cache
+    from pyscheduler.framework.recorder import Recorder
     from pyscheduler.framework.stories import Stories
     from pyscheduler.scheduler.ports import ClusterClient
 
@@ -41,6 +43,8 @@ _USUAL: Final = ("NodeAffinity", "OutOfcpu", "OutOfmemory", "OutOfpods", "Unexpe
 #: Reasons beyond that number are counted as one, because whoever may write the status of pods can make up reasons.
 _MOST_REASONS: Final = 50
 _OTHER_REASONS: Final = "other"
+#: So many pods may wait to be read.
+_MOST_WAITING: Final = 1_000
 
 
 @attrs.define(kw_only=True)
@@ -51,6 +55,7 @@ class KubeletRejections:
     cache: Cache
     profiles: Collection[str]
     stories: Stories
+    recorder: Recorder
     _counts: Counter[tuple[str, bool]] = attrs.Factory(
         lambda: Counter({(reason, other): 0 for reason in _USUAL for other in (False, True)})
     )
@@ -78,6 +83,9 @@ class KubeletRejections:
             or pod.metadata.deletion_timestamp
             or _has_containers(pod)
         ):
+            return
+        if len(self._waiting) >= _MOST_WAITING:
+            self.recorder.warning("kubelet_rejections_not_read")
             return
         # Now and not after the answer: the pods that took the room may end soon.
         self._waiting.append((pod, self._is_shared(pod)))

@@ -146,3 +146,15 @@ async def test_reasons_are_bounded(cluster: FakeCluster) -> None:
     assert len({reason for reason, _ in counted}) <= 51
     assert counted["other", "false"] == 60 - 45
     assert sum(counted.values()) == 60
+
+
+async def test_storm_of_pods_is_bounded(cluster: FakeCluster) -> None:
+    """Pods that disappear while a thousand others wait to be read are counted as a warning."""
+    measured = await bound(cluster)
+    rejections = measured.scheduler.handlers.rejections
+    for _ in range(1_002):
+        rejections.disappeared(cluster.pod("p"))
+    assert measured.values("pyscheduler_warnings_total", by="kind")["kubelet_rejections_not_read"] == 2
+    await cluster.clock.advance(60)
+    assert rejections.idle
+    assert found(measured) == {}
