@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+#: A name may begin with the kind, as for kubectl.
+_POD_KINDS: Final = ("pod/", "pods/", "po/")
 #: The words of `explain job NAME`, and the first of them.
 _SUBJECT_WORDS: Final = 2
 _JOB: Final = "job"
@@ -129,6 +131,8 @@ def command(**options: Any) -> None:
       pyscheduler explain job training/resnet
     """
     given = ExplainOptions(**options)
+    if given.pods and given.pods[0].startswith(_POD_KINDS):
+        given = attrs.evolve(given, pods=(given.pods[0].partition("/")[2], *given.pods[1:]))
     if given.history:
         from pyscheduler.cli.history import show_history
 
@@ -470,7 +474,8 @@ async def _evaluated(
         notes.append(
             f"no profile has the schedulerName {pod.scheduler_name} of {pod.key}; profile {profile.name} is used"
         )
-    explained = explanation_of(found, _source_of(options), [*scheduler.profiles], is_stored=is_stored, job=job)
+    waits = is_stored and not is_bound
+    explained = explanation_of(found, _source_of(options), [*scheduler.profiles], waits=waits, job=job)
     return found, attrs.evolve(explained, steps=[*evicted, *explained.steps])
 
 

@@ -66,13 +66,13 @@ class Explanation:
 
 
 def explanation_of(
-    found: Evaluation, source: str, served: Sequence[str], *, is_stored: bool = True, job: JobSteps | None = None
+    found: Evaluation, source: str, served: Sequence[str], *, waits: bool = True, job: JobSteps | None = None
 ) -> Explanation:
     """Return the explanation; `source` names the configuration, `served` the schedulerNames of its profiles.
 
-    `is_stored`: the pod is an object of the cluster, not only a manifest. `job`: the steps of the job that it is of.
+    `waits`: the pod is an object of the cluster without a node, not only a manifest. `job`: the steps of its job.
     """
-    steps = [_scheduler(found, source, served, is_stored=is_stored, job=job)]
+    steps = [_scheduler(found, source, served, waits=waits, job=job)]
     if job is not None and job.verdict and found.pre_enqueue is None:
         steps += [*job.steps, *_rejections(found)]
     else:
@@ -93,7 +93,7 @@ def explanation_of(
     )
 
 
-def _scheduler(found: Evaluation, source: str, served: Sequence[str], *, is_stored: bool, job: JobSteps | None) -> Step:
+def _scheduler(found: Evaluation, source: str, served: Sequence[str], *, waits: bool, job: JobSteps | None) -> Step:
     name = found.pod.scheduler_name
     if name in served:
         return Step("scheduler", OK, "", f"profile {name} of {source}")
@@ -101,8 +101,8 @@ def _scheduler(found: Evaluation, source: str, served: Sequence[str], *, is_stor
     text = f'no profile of {source} has the schedulerName "{name}"; it serves {names}'
     if job is not None and job.assumed:
         return Step("scheduler", INFO, "", f"{text}; {job.assumed}")
-    # A pod of a manifest, and a pod that has a condition, has or may have another scheduler.
-    is_unseen = is_stored and _pod_scheduled(found) is None
+    # A pod of a manifest, and a pod that has a node or a condition, has or may have another scheduler.
+    is_unseen = waits and _pod_scheduled(found) is None
     return Step("scheduler", HOLDS if is_unseen else INFO, _NO_PROFILE if is_unseen else "", text)
 
 

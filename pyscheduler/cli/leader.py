@@ -59,7 +59,9 @@ class Leader:
         try:
             response = await self._transport.request("GET", path, timeout_seconds=_SECONDS)
             return Answer(raise_for_status(response, f"GET {self.url}{path}"))
-        except (APIError, TransportError) as error:
+        except APIError as error:
+            return Answer(why=f"the scheduler at {self.url} refuses: {error}")
+        except TransportError as error:
             return Answer(why=f"the scheduler at {self.url} gave no answer: {error}")
 
     async def close(self) -> None:

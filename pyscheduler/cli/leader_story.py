@@ -148,7 +148,8 @@ def _joined(explanation: Explanation, pod: Pod, story: StoryView) -> Explanation
         step = Step("story", INFO, "", f"the scheduler has not tried the pod yet; it sees it since {story.first_seen}")
         return attrs.evolve(explanation, steps=[*explanation.steps, step])
     run = story.runs[-1]
-    parts = [f"{run.reason} since {run.first}, found {run.count} times, last at {run.last}"]
+    times = f"{run.count} time{'' if run.count == 1 else 's'}"
+    parts = [f"{run.reason} since {run.first}, found {times}, last at {run.last}"]
     if run.plugins:
         parts.append(f"plugins {', '.join(run.plugins)}")
     if run.node:

@@ -25,6 +25,7 @@ CLUSTER = [
     pod_manifest("pending", requests={"cpu": "99"}),
     pod_manifest("gated", scheduling_gates=["example.com/wait"]),
     pod_manifest("theirs", scheduler_name="somebody-else"),
+    pod_manifest("placed", node_name="small", scheduler_name="somebody-else"),
 ]
 
 PRIORITY_CLASS = {
@@ -160,9 +161,18 @@ def test_bound_pod_is_evaluated_as_if_unbound(cluster: Path, run: Run) -> None:
     """A note says so; a pod of somebody else's gets the first profile's answer, with a note."""
     code, _, err = run("explain", "bound", "--objects", cluster)
     assert (code, err) == (0, "note: default/bound is bound to large; it is evaluated as if it were not bound yet\n")
-    code, _, err = run("explain", "theirs", "--objects", cluster)
+    code, out, err = run("explain", "theirs", "--objects", cluster)
     assert code == 0
     assert "no profile has the schedulerName" in err
+    assert "Verdict: waits: NoProfile" in out
+
+
+def test_pod_that_another_scheduler_has_placed_does_not_wait(cluster: Path, run: Run) -> None:
+    """The verdict is that of the evaluation; `pod/NAME` names a pod, as for kubectl."""
+    code, out, err = run("explain", "pod/placed", "--objects", cluster)
+    assert code == 0
+    assert "Verdict: fits" in out
+    assert "default/placed is bound to small" in err
 
 
 def test_json_and_jsonl_output(tmp_path: Path, cluster: Path, run: Run) -> None:
