@@ -1,4 +1,4 @@
-"""Continue the bindings that an earlier scheduler started, and that another program, such as KAI's binder, carries out.
+"""Continue the bindings that an earlier scheduler started, and that another program, a binder, carries out.
 
 Before the scheduler schedules its first pod, it assumes the pods of these bindings on their nodes, and continues their
 binding cycles at Bind. So no other pod gets the resources of these pods, and none of these pods gets a second node. If
