@@ -274,7 +274,7 @@ def _plain(raw: msgspec.Raw | bytes | None) -> Any:
     try:
         try:
             return msgspec.json.decode(raw)
-        except UnicodeDecodeError:
+        except (UnicodeDecodeError, msgspec.DecodeError):  # the latter since msgspec 0.23
             return msgspec.json.decode(bytes(raw).decode(errors="replace"))
     except (msgspec.DecodeError, RecursionError) as error:
         raise ExtenderError(f"invalid JSON: {error}") from error

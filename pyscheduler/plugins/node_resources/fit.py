@@ -44,7 +44,6 @@ from pyscheduler.framework import (
     ScorePlugin,
     SignFragment,
     SignPlugin,
-    StateKey,
     Status,
 )
 from pyscheduler.framework.extended_resources import ExtendedResources, implicit_resource
@@ -65,7 +64,6 @@ from pyscheduler.plugins.node_resources.resource_allocation import (
 __all__ = ["NodeResourcesFit"]
 
 _NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
-_REQUESTS: Final[StateKey[tuple[tuple[str, int], ...]]] = StateKey("PreFilterNodeResourcesFit")
 
 
 class NodeResourcesFit(
@@ -97,13 +95,13 @@ class NodeResourcesFit(
         self._seen: tuple[tuple[Node, Resource], ...] = ()
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
-        # The first Filter computes the requests: there is none for a pod whose equals were filtered before.
+        # Filter computes the requests: it does not run for a pod whose equals were filtered before.
         return None
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
         shortages = _Shortages(len(nodes))
         shortages.note("Too many pods", nodes.pod_counts() + 1 > nodes.allowed_pods())
-        for name, request in self._requests(state, pod):
+        for name, request in self._requests(pod):
             allocatable = nodes.allocatable(name)
             short = request > allocatable - nodes.requested(name)
             if self._extended.class_of(name) is not None:
@@ -112,14 +110,7 @@ class NodeResourcesFit(
         return shortages.statuses()
 
     def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
-        return nearest_shortages(self._requests(state, pod), nodes, self.handle.snapshot.nodes)
-
-    def _requests(self, state: CycleState, pod: Pod) -> tuple[tuple[str, int], ...]:
-        requests = state.get(_REQUESTS)
-        if requests is None:
-            requests = tuple(self._filtered(pod_requests(pod, use_status=False)))
-            state.write(_REQUESTS, requests)
-        return requests
+        return nearest_shortages(self._requests(pod), nodes, self.handle.snapshot.nodes)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         return None
@@ -210,10 +201,11 @@ class NodeResourcesFit(
         """Return True if a resource is left to DynamicResources on a node that offers `offered`."""
         return offered.get(name) <= 0 and self._extended.class_of(name) is not None
 
-    def _filtered(self, amounts: Mapping[str, int]) -> Sequence[tuple[str, int]]:
+    def _requests(self, pod: Pod) -> Sequence[tuple[str, int]]:
+        """Return the amounts that Filter compares, by resource."""
         return [
             (name, amount)
-            for name, amount in _counted(amounts)
+            for name, amount in _counted(pod_requests(pod, use_status=False))
             if amount > 0 and not (is_extended_resource(name) and self._is_ignored(name))
         ]
 
