@@ -136,7 +136,7 @@ def command(**options: Any) -> None:
     if given.history:
         from pyscheduler.cli.history import show_history
 
-        show_history(given.pods, given.namespace, given.logs, given.output)
+        show_history(given)
         return
     if given.logs:
         raise click.UsageError("--from is for --history; add it, or remove --from")
@@ -368,8 +368,8 @@ async def _evaluate_all(
         if options.filename:
             pods = await _pods_of(options.filename, source.read, source.clock)
         else:
-            namespace, _, name = options.pods[0].rpartition("/")
-            pod = scheduler.pods.get(name, namespace or options.namespace)
+            namespace, name = options.pod
+            pod = scheduler.pods.get(name, namespace)
             if pod is None:
                 workload = await _workload(options, scheduler, source)
                 if not isinstance(workload, Pod):

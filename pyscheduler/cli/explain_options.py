@@ -37,3 +37,9 @@ class ExplainOptions:
     feature_gates: str
     #: Where the configuration comes from, if it is neither the default nor that of --config.
     source: str = ""
+
+    @property
+    def pod(self) -> tuple[str, str]:
+        """Namespace and name of the pod that is named."""
+        namespace, _, name = self.pods[0].rpartition("/")
+        return namespace or self.namespace, name

@@ -27,6 +27,7 @@ from pyscheduler.stories.record import ENDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from pyscheduler.cli.explain_options import ExplainOptions
     from pyscheduler.stories.view import RunView, StoryView
 
 __all__ = ["show_history", "show_stories"]
@@ -38,14 +39,15 @@ _COMMAND: Final = (
 )
 
 
-def show_history(pods: Sequence[str], namespace: str, files: Sequence[str], output: str | None) -> None:
-    """Print the stories of the pod in the files; `-` is standard input. Raises `ConfigError` if there are none."""
-    if len(pods) != 1 or not files:
+def show_history(options: ExplainOptions) -> None:
+    """Print the stories of the pod in the logs; `-` is standard input. Raises `ConfigError` if there are none."""
+    files, output = options.logs, options.output
+    if len(options.pods) != 1 or not files:
         raise click.UsageError("give one pod, and with --from the logs: explain --history POD --from FILE")
     if output not in {None, "table", "wide", "json"}:
         raise click.UsageError("--history supports only -o table and -o json")
-    place, _, name = pods[0].rpartition("/")
-    history = History(place or namespace, name)
+    namespace, name = options.pod
+    history = History(namespace, name)
     for file in files:
         with _opened(file) as lines:
             history.read(line.decode(errors="replace") for line in lines)

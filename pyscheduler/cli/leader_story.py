@@ -1,4 +1,4 @@
-"""What `explain` takes from the leader: its configuration, and why the pod waits according to its story.
+"""Ask the leader for its configuration and for the story of a pod, and add them to an explanation.
 
 The evaluation shows what an attempt would say now, in this process. The leader knows more: who waits at Permit, and
 what failed in its own process. So if the pod waits, the reason in its story is the verdict.
@@ -130,8 +130,7 @@ async def _configuration(leader: Leader, options: ExplainOptions) -> LeaderFacts
 
 
 async def _stories(leader: Leader, options: ExplainOptions) -> tuple[Sequence[StoryView], str]:
-    namespace, _, name = options.pods[0].rpartition("/")
-    answer = await leader.get(f"/debug/story/{quote(namespace or options.namespace, safe='')}/{quote(name, safe='')}")
+    answer = await leader.get("/debug/story/" + "/".join(quote(part, safe="") for part in options.pod))
     if answer.why:
         return (), answer.why
     try:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 
+from kube_objects.times import seconds_of
 from kube_objects.workloads import WorkloadStatus
-from pyscheduler.api import DecodeError, KubeObject, ReplicaSet, ReplicationController, StatefulSet, kind_of, parse_time
+from pyscheduler.api import KubeObject, ReplicaSet, ReplicationController, StatefulSet, kind_of
 from pyscheduler.cli.explanation import HOLDS, INFO, Explanation, Step
 from pyscheduler.cli.podgroup.reader import CORE_EVENTS, CoreEvent, within
 
@@ -164,14 +165,14 @@ def _failures(
     pods: Sequence[Pod],
 ) -> list[Step]:
     """Return a step for each failure: from the events, or else from the conditions."""
-    newest = max((_seconds(pod.metadata.creation_timestamp) for pod in pods), default=0.0)
+    newest = max((seconds_of(pod.metadata.creation_timestamp) for pod in pods), default=0.0)
     texts: dict[str, str] = {}
     for name in sorted(owned, key=lambda each: (each.kind, each.name)):
         where = f"{name.kind} {namespace}/{name.name}"
-        for event in sorted(events, key=lambda each: _seconds(each.last_seen), reverse=True):
+        for event in sorted(events, key=lambda each: seconds_of(each.last_seen), reverse=True):
             about, item = event.involved_object, known.get(name)
             is_other = item is not None and about.uid not in {"", item.uid}
-            last = _seconds(event.last_seen)
+            last = seconds_of(event.last_seen)
             if (about.kind, about.name) != (name.kind, name.name) or is_other or 0 < last < newest:
                 continue
             count = f" ({event.count} times)" if event.count > 1 else ""
@@ -199,11 +200,3 @@ def _explanation(subject: _Name, namespace: str, steps: Sequence[Step], pods: Se
         next=_NEXT,
         contradicts=False,
     )
-
-
-def _seconds(text: str | None) -> float:
-    """Return a time as seconds since the epoch; 0.0 for one that is missing or cannot be read."""
-    try:
-        return parse_time(text) if text else 0.0
-    except DecodeError:
-        return 0.0

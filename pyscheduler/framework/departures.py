@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.api import DecodeError, parse_time
+from kube_objects.times import seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -85,10 +85,7 @@ def seconds_left(victims: Iterable[PodInfo], now: float) -> float | None:
 
 def ends_at(pod: Pod, now: float) -> float:
     """Return when the grace period of a pod ends, in seconds since the epoch; if it is not ending yet, from now on."""
-    try:
-        return parse_time(pod.metadata.deletion_timestamp or "")
-    except DecodeError:
-        return now + grace_seconds(pod)
+    return seconds_of(pod.metadata.deletion_timestamp, now + grace_seconds(pod))
 
 
 def _left(pod: Pod, now: float) -> float:

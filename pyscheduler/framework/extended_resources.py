@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.api import DecodeError, is_extended_resource, parse_time
+from kube_objects.times import seconds_of
+from pyscheduler.api import is_extended_resource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -129,7 +130,4 @@ def _by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
 
 
 def _created(device_class: DeviceClass) -> float:
-    try:
-        return parse_time(device_class.metadata.creation_timestamp or "")
-    except DecodeError:
-        return 0.0
+    return seconds_of(device_class.metadata.creation_timestamp)

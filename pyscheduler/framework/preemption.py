@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import attrs
 
-from pyscheduler.api import DecodeError, parse_time
+from kube_objects.times import seconds_of
 from pyscheduler.framework.cycle_state import StateKey
 from pyscheduler.framework.departures import is_preempted, is_stuck
 from pyscheduler.framework.status import Code
@@ -173,13 +173,7 @@ def names_in_turn(rules: PreemptionRules) -> bool:
 
 def start_time(pod: Pod, now: float) -> float:
     """Return when the pod was started, in seconds since the epoch; one that was not yet starts `now`."""
-    text = pod.status.start_time
-    if text is None:
-        return now
-    try:
-        return parse_time(text)
-    except DecodeError:
-        return now
+    return seconds_of(pod.status.start_time, now)
 
 
 class PreemptionExtender(Protocol):

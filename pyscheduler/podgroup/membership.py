@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from pyscheduler.api import DecodeError, parse_time
+from kube_objects.times import seconds_of
 from pyscheduler.podgroup.status import MemberFacts
 
 if TYPE_CHECKING:
@@ -43,13 +43,7 @@ class MemberPlace(StrEnum):
 
 def created_at(item: KubeObject) -> float:
     """Return when an object was created, in seconds since 1970; 0 if it does not say."""
-    created = item.metadata.creation_timestamp
-    if created is None:
-        return 0.0
-    try:
-        return parse_time(created)
-    except DecodeError:
-        return 0.0
+    return seconds_of(item.metadata.creation_timestamp)
 
 
 @attrs.define(eq=False)

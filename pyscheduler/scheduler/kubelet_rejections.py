@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.api import DecodeError, Pod, parse_time
+from kube_objects.times import seconds_of
+from pyscheduler.api import Pod
 from pyscheduler.framework.errors import APIError, TransportError
 from pyscheduler.framework.watches import PolicyRule
 
@@ -94,7 +95,7 @@ class KubeletRejections:
 
     def _is_shared(self, pod: Pod) -> bool:
         """Return True if a pod of another scheduler was bound to the node after `pod` was created."""
-        created = _seconds(pod.metadata.creation_timestamp)
+        created = seconds_of(pod.metadata.creation_timestamp)
         others = (info.pod for info in self.cache.pods_on(pod.node_name))
         return any(other.scheduler_name not in self.profiles and _bound_at(other) >= created for other in others)
 
@@ -151,11 +152,4 @@ def _has_containers(pod: Pod) -> bool:
 def _bound_at(pod: Pod) -> float:
     """Return when a pod was bound, in seconds since the epoch; its creation if it was created with a node."""
     times = (each.last_transition_time for each in pod.status.conditions if each.type == "PodScheduled")
-    return _seconds(next(times, None) or pod.metadata.creation_timestamp)
-
-
-def _seconds(text: str | None) -> float:
-    try:
-        return parse_time(text) if text else 0.0
-    except DecodeError:
-        return 0.0
+    return seconds_of(next(times, None) or pod.metadata.creation_timestamp)

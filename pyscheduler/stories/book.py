@@ -24,13 +24,13 @@ from itertools import groupby, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from kube_objects.times import parse_time
-from pyscheduler.api import DecodeError
+from kube_objects.times import seconds_of
 from pyscheduler.framework.events import UNSCHEDULED_POD_ADD
 from pyscheduler.framework.stories import Stories
 from pyscheduler.stories.lines import LOGGER, log_change
 from pyscheduler.stories.record import (
     DELETED,
+    QUEUED,
     SCHEDULED,
     Run,
     Story,
@@ -161,13 +161,7 @@ class StoryBook(Stories):
         self._keep(story)
 
     def _begin(self, pod: Pod) -> Story:
-        created = 0.0
-        text = pod.metadata.creation_timestamp
-        if text:
-            try:
-                created = parse_time(text)
-            except DecodeError:
-                created = 0.0
+        created = seconds_of(pod.metadata.creation_timestamp)
         story = Story(pod.key, pod.uid, pod.scheduler_name, self._wall(), created, "", [])
         self._pending[pod.uid] = story
         return story
@@ -176,16 +170,14 @@ class StoryBook(Stories):
         self, story: Story, reason: str, message: str, plugins: tuple[str, ...], node: str, others: Collection[str]
     ) -> None:
         now = self._wall()
-        if story.runs:
-            run = story.runs[-1]
-            if run.reason == reason and run.plugins == plugins and run.node == node:
-                run.count += 1
-                run.last = now
-                run.message = short(message)
-                if others:
-                    run.others = _few(others)
-                return
-        self._changed(story, Run(reason, short(message), now, now, 1, plugins, node, None, _few(others)))
+        run = Run(reason, short(message), now, now, 1, plugins, node, None, _few(others))
+        last = story.runs[-1] if story.runs else None
+        if last is None or not last.is_like(run):
+            self._changed(story, run)
+            return
+        last.count += 1
+        last.last, last.message = now, run.message
+        last.others = run.others or last.others
 
     def _end(self, pod: Pod, reason: str, message: str, node: str) -> None:
         story = self._pending.pop(pod.uid, None)
@@ -255,7 +247,7 @@ class StoryBook(Stories):
         since: dict[tuple[str, str, str], float] = {}
         for story in self._pending.values():
             runs = story.runs
-            key = (story.profile, story.queue, runs[-1].reason if runs else "Queued")
+            key = (story.profile, story.queue, runs[-1].reason if runs else QUEUED)
             at = story.created or story.first_seen
             if at < since.get(key, at + 1):
                 since[key] = at

@@ -128,7 +128,7 @@ class Metrics:
             if FAMILIES[name].kind == "counter":
                 self._counts[name] = self._count(name)
             else:
-                self._series[name] = self._histogram(name)
+                self._recorded(name)
         self._request_metrics: RequestMetrics | None = None
         self._count_families()
 

@@ -35,6 +35,14 @@ def parse_time(text: str) -> float:
     return seconds + float(fraction) if fraction else seconds
 
 
+def seconds_of(text: str | None, default: float = 0.0) -> float:
+    """Return the seconds since the epoch; `default` for a time that is missing or malformed."""
+    try:
+        return parse_time(text) if text else default
+    except DecodeError:
+        return default
+
+
 def format_time(seconds: float) -> str:
     """Write seconds since the epoch as metadata and conditions carry them: UTC, whole seconds, cut off."""
     return f"{_second(math.floor(seconds))}Z"
