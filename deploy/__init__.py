@@ -1,1 +1,1 @@
-"""What runs pyscheduler in a cluster: the Helm chart, and the programs that make its generated files."""
+"""The Helm chart of pyscheduler, and the programs that make its generated files."""

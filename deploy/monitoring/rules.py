@@ -223,7 +223,8 @@ RULES: Final = (
         hold=300,
         limit=0.9,
         summary="{{ $labels.instance }} uses more than 90 % of its memory.",
-        description="The kernel ends the process at its limit. Another replica takes over, and may end likewise.",
+        description="The kernel kills the process when it reaches its limit. Then another replica leads, and may be "
+        "killed, too.",
     ),
 )
 

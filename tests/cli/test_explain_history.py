@@ -97,7 +97,7 @@ def test_several_files_and_standard_input(
 
 
 def test_control_characters_are_escaped(tmp_path: Path, run: Run) -> None:
-    """What a user wrote can neither begin a line nor move the cursor."""
+    """Text of a user cannot begin a line of the output, and cannot move the cursor."""
     file = tmp_path / "logs.txt"
     file.write_text(json.dumps(SECOND | {"message": "a\nb\x1b[2K", "profile": "\x1b[2K"}))
     code, out, _ = run("explain", "--history", "web/p", "--from", file)

@@ -222,7 +222,7 @@ def test_every_value_of_the_schema_changes_what_is_rendered(helm: Helm) -> None:
     ],
 )
 def test_a_mistake_gets_a_line(helm: Helm, values: dict[str, Any], said: str) -> None:
-    """What cannot work is refused before anything is installed."""
+    """Helm refuses values that cannot work, before it installs anything."""
     assert said in helm.refusal(values)
 
 
@@ -372,7 +372,7 @@ STAND_IN = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfi
 
 @attrs.frozen
 class Installed:
-    """A cluster that goes by roles and runs pods, and Helm as its administrator."""
+    """Run a cluster with RBAC in which bound pods run; Helm has the rights of an administrator."""
 
     helm: Helm
 

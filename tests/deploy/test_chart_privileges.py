@@ -137,7 +137,7 @@ class Release:
 
 @attrs.define
 class Work:
-    """What a scheduler meets in a cluster. In a batch profile, each pod is a job."""
+    """The pods and objects that the scheduler is given. In a batch profile, each pod is a job."""
 
     release: Release
     batch: BatchWork | None = None

@@ -141,7 +141,7 @@ async def test_explain_takes_configuration_and_verdict_from_the_leader(tmp_path:
 
 
 async def test_tenant_reads_stories_of_its_namespace(tmp_path: Path) -> None:
-    """Who may get pods of a namespace, but not list nodes, gets the story of its pods, and of no others."""
+    """A tenant may get the pods of one namespace, and not list nodes: `explain` prints the stories of these pods."""
     async with running(tmp_path) as world:
         code, out, err = await world.explain("large", kubeconfig=world.tenant)
         assert code == 0, err

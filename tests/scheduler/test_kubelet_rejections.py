@@ -132,7 +132,7 @@ async def test_standby_counts_nothing(cluster: FakeCluster) -> None:
 
 
 async def test_reasons_are_bounded(cluster: FakeCluster) -> None:
-    """Whoever may write the status of pods cannot make up series without end."""
+    """The number of series is bounded, although a status of a pod may have any reason."""
     cluster.add_node("n")
     measured = Measured(cluster)
     await measured.start()

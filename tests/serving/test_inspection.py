@@ -70,7 +70,7 @@ def led_book() -> StoryBook:
 
 @pytest.mark.slow
 async def test_story_has_runs_and_is_for_readers_of_the_pod(world: SecuredCluster) -> None:
-    """Whoever may get pods in the namespace gets the stories, the newest pod first; others get 403."""
+    """A user who may get pods in the namespace reads the stories, the newest pod first; other users get 403."""
     book = led_book()
     book.waits(pod_of("web/p", "1"), "Unschedulable", "no room", plugins=("NodeResourcesFit",))
     book.waits(pod_of("web/p", "1"), "Unschedulable", "no room", plugins=("NodeResourcesFit",))
@@ -172,7 +172,7 @@ class SlowBook(StoryBook):
 
 @pytest.mark.slow
 async def test_searches_for_stories_leave_time_for_the_scheduler(world: SecuredCluster) -> None:
-    """However many requests there are at once, four fifths of the time are free."""
+    """Searches take at most a fifth of the time, for any number of requests."""
     book = SlowBook(LoopClock())
     book.waits(pod_of("web/p", "1"), "Unschedulable")
     port = await opened(world, book)

@@ -77,7 +77,7 @@ def test_text_that_cannot_be_encoded_is_no_error(book: StoryBook) -> None:
 
 
 def test_records_of_one_pod_are_one_story(book: StoryBook) -> None:
-    """What happens after the binding is part of the same story; a pod of the same name that came later has its own."""
+    """A preemption after the binding is part of the same story. A later pod of the same name has its own story."""
     book.waits(pod_of("p", "1"), "Unschedulable", NO_NODE)
     book.bound(pod_of("p", "1"), "cpu-1")
     book.ended(pod_of("p", "1"), "Preempted", node="cpu-1", others=("ml/train",))

@@ -1,4 +1,4 @@
-"""How long a kind has had no open watch, as `pyscheduler_watch_broken_seconds` shows it."""
+"""The metric `pyscheduler_watch_broken_seconds`: for how long a kind has no open watch."""
 
 from __future__ import annotations
 
