@@ -1,4 +1,4 @@
-"""Estimates when pods that are being deleted will be gone from their node, and which of them may never be.
+"""Estimates when pods that are being deleted will be gone from their node, and which of them may never go.
 
 A preemption victim frees its resources only when the kubelet of its node reports that the pod has ended. The kubelet of
 a node that is not ready may never report that, and a pod may outlive its grace period, for example because a volume

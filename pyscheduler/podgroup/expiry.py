@@ -2,7 +2,8 @@
 
 For example, group plugins record in such a map that a group must not be tried for some time. Adding an entry again
 neither replaces nor prolongs the entry: otherwise each further refusal would prolong the time, and it would never end.
-No cluster event announces that an entry has expired, so the called function can retry the pods.
+No cluster event announces that an entry has expired, so nothing else makes the scheduler retry the pods. The called
+function is there to do that.
 """
 
 from __future__ import annotations
