@@ -21,7 +21,7 @@ __all__ = ["CARRIED", "OLDEST", "age", "made", "mark_stale", "read", "rows", "sa
 _HERE: Final = Path(__file__).parent
 #: What docs/performance.md is made of.
 CARRIED: Final = _HERE / "measured.json"
-#: A row that was measured more commits ago is marked as stale: the code may have become faster or slower since.
+#: A row that was measured more commits ago is marked as old: the code may have become faster or slower since.
 OLDEST: Final = 300
 
 Rows = dict[str, dict[str, Any]]
