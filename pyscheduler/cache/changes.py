@@ -2,8 +2,8 @@
 
 A reader that keeps data by row remembers a position in the log, and later asks which rows changed since. So its work
 grows with the number of changes, not of nodes. Trial changes (`runtime.statement`) and their rollbacks are logged like
-any other change. The log keeps the latest changes as a list. Of the earlier changes, it keeps only the position of each
-row's last one.
+any other change. The log keeps the latest changes as a list. Of the changes that are too old for the list, it keeps one
+number for each row: the position of the row's last change.
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
 The module shares no code with the scheduler. It reads all changes of pods over plain HTTP, from before the first
 binding, and checks:
 
-* Just before the first member of a gang was bound, the nodes to which its members were bound later had room for the
-  whole minimum. The other members of the minimum were bound within a bounded time. So no member held a node while other
-  members waited for a node.
-* At each revision outside of this time, either no member of a gang was bound, or at least its minimum.
+* Just before the first member of a gang was bound, the nodes that its members got had room for the minimum number of
+  members. Then as many members were bound within a bounded time. So no member held a node while other members waited
+  for a node.
+* Except while these members are being bound, each revision has either no bound member of the gang, or at least the
+  minimum number.
 * No member ended before its gang was complete, and all members succeeded.
 * No node was overcommitted at any revision, and no pod was bound twice.
 """

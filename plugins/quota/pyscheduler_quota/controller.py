@@ -1,7 +1,8 @@
 """Holds the groups of a scheduler until quotas can take them, and writes their reservations.
 
-All group plugins of a scheduler share one controller. A plugin joins with a function that the controller calls when a
-group may be tried again, and asks `refusal` before it tries a member. Decisions are made in memory at once. While this
+All group plugins of a scheduler share one controller. When a plugin joins, it passes a function, which the
+controller calls when a group may be tried again. Before a plugin tries a member of a group, it calls `refusal`, a
+method of the controller. Decisions are made in memory at once. While this
 scheduler leads, `run()` writes the decisions to the annotation `claims.RESERVED`, from which the next leader reads
 them. Scheduling does not wait for a write. A failed write is retried after a pause.
 """
