@@ -171,7 +171,7 @@ def _kubeconfig(url: str, identity: Mapping[str, str] | None) -> dict[str, Any]:
 
 def demo(pod_count: int = _DEMO_PODS) -> dict[str, float]:
     """Return the figures of the demo with so many pods, its server in a process of its own."""
-    trace, config = _ROOT / "examples" / "traces" / "openb", _ROOT / "configs" / "default.yaml"
+    trace, config = _ROOT / "lab" / "pyscheduler_lab" / "data" / "openb", _ROOT / "configs" / "default.yaml"
     outcome = asyncio.run(play(trace, str(config), limit=pod_count))
     p50, p99 = np.percentile(outcome.metrics.attempts, [50, 99])
     return {

@@ -30,6 +30,7 @@ include_patterns = [
     "docs/**.md",
     "examples/**README.md",
     "lab/*.md",
+    "lab/pyscheduler_lab/data/*/README.md",
     "packages/*/*.md",
     "plugins/*/*.md",
     "tests/README.md",

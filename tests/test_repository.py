@@ -230,9 +230,12 @@ def test_one_floor_for_every_distribution() -> None:
     assert len(floors) == 1
 
 
-def test_the_trace_comes_with_its_notice() -> None:
+@pytest.mark.parametrize("source", ["alibaba-2017", "kalos", "openb", "philly"])
+def test_traces_come_with_their_notices(source: str) -> None:
     """The data files of others are named, with source and terms, beside them."""
-    folder = ROOT / "examples/traces/openb"
+    folder = ROOT / "lab/pyscheduler_lab/data" / source
     notice = (folder / "README.md").read_text(encoding="utf-8")
-    assert all(path.name in notice for path in folder.glob("*.gz"))
-    assert "Terms" in notice
+    files = [path.name for path in folder.glob("*.gz")]
+    assert files
+    assert all(name in notice for name in files)
+    assert "**Terms.**" in notice

@@ -52,7 +52,7 @@ CONTENTS: Final[Mapping[str, Sequence[str]]] = {
     "Explanation": ["docs/explanation/*", "docs/performance"],
     "Examples and plugins": [
         "examples/*/README",
-        "examples/traces/*/README",
+        "lab/pyscheduler_lab/data/*/README",
         "lab/README",
         "packages/*/README",
         "plugins/*/README",

@@ -10,7 +10,7 @@ import pytest
 from pyscheduler.cli.demo.openb_trace import GPU_MILLI, openb_nodes, openb_pods
 from pyscheduler.framework.errors import ConfigError
 
-CARRIED = Path(__file__).parents[2] / "examples" / "traces" / "openb"
+CARRIED = Path(__file__).parents[2] / "lab" / "pyscheduler_lab" / "data" / "openb"
 NODES = "openb_node_list_all_node.csv.gz"
 PODS = "openb_pod_list_default.csv.gz"
 

@@ -11,7 +11,7 @@ import pytest
 from tests.integration.programs import FAST, Program, program
 from tests.processes import PATIENCE_SECONDS
 
-TRACE = Path(__file__).parents[2] / "examples" / "traces" / "openb"
+TRACE = Path(__file__).parents[2] / "lab" / "pyscheduler_lab" / "data" / "openb"
 DEMO = ("demo", "--trace", str(TRACE), "--config", str(FAST))
 
 

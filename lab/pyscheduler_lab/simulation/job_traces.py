@@ -1,7 +1,7 @@
 """Read job traces: when each job arrived, how long it ran, what it requested, and the cluster on which the jobs ran.
 
 A trace is a CSV file, gzipped or not, with a row for each job: arrival, duration, number of workers and the requests of
-a worker. `examples/traces/philly` contains `philly`; its README names the source. Another file with these columns is
+a worker. `data/philly` contains `philly`; its README names the source. Another file with these columns is
 given by its path.
 """
 
@@ -30,9 +30,9 @@ Shape: TypeAlias = Literal["worker", "nodepack"]
 #: How the GPUs of a job are divided into workers: as in the trace, or into as few workers as possible.
 SHAPES: Final[tuple[Shape, ...]] = ("nodepack", "worker")
 
-_EXAMPLES: Final = Path(__file__).parents[3] / "examples"
+_DATA: Final = Path(__file__).parents[1] / "data"
 #: The traces in this repository, by name.
-TRACES: Final[Mapping[str, Path]] = {"philly": _EXAMPLES / "traces" / "philly" / "philly_jobs.csv.gz"}
+TRACES: Final[Mapping[str, Path]] = {"philly": _DATA / "philly" / "philly_jobs.csv.gz"}
 
 _GZIP: Final = b"\x1f\x8b"
 _JOB: Final = ("job_id", "arrival_s", "duration_s", "workers", "gpu_per_worker")

@@ -113,7 +113,7 @@ def _rows(path: Path, columns: set[str]) -> Iterator[dict[str, str]]:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise ConfigError(
             f"trace {path} cannot be read: {why}; set --trace to the folder of the trace, "
-            "which is examples/traces/openb in a checkout of pyscheduler"
+            "which is lab/pyscheduler_lab/data/openb in a checkout of pyscheduler"
         ) from error
 
 

@@ -160,7 +160,7 @@ async def play(
 @click.command("demo")
 @click.option(
     "--trace",
-    default="examples/traces/openb",
+    default="lab/pyscheduler_lab/data/openb",
     show_default=True,
     type=click.Path(path_type=Path),
     help="Folder with the recorded cluster (openb); the default exists only in a checkout of pyscheduler.",
