@@ -14,8 +14,9 @@ from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
 from pyscheduler_batch.sessions.assembly import sessions_of
-from pyscheduler_lab.simulation.job_traces import read_jobs, read_pool
+from pyscheduler_lab.clusters import Cluster
 from pyscheduler_lab.simulation.policy_comparison import compare, policy_named, teams_of
+from pyscheduler_lab.traces import Trace
 
 if TYPE_CHECKING:
     from pyscheduler_batch.sessions.source import Sessions
@@ -114,10 +115,10 @@ def replay(jobs: int | None, teams: int) -> dict[str, Any]:
     """
     dealt = [
         attrs.evolve(job, team=f"team-{number % teams}")
-        for number, job in enumerate(read_jobs("philly", vc="vc1")[:jobs])
+        for number, job in enumerate(Trace.read("philly", vc="vc1").first(jobs).jobs)
     ]
-    pool = read_pool("24x8gpu")
-    (result,) = compare(dealt, pool, teams_of(dealt, pool), [policy_named("kai")], registry=discover)
+    cluster = Cluster.read("24x8gpu")
+    (result,) = compare(dealt, cluster, teams_of(dealt, cluster), [policy_named("kai")], registry=discover)
     if result.finished != len(dealt):
         raise RuntimeError(f"{result.finished} of {len(dealt)} jobs ended")
     return {"seconds": result.wall_s}

@@ -28,8 +28,9 @@ from pyscheduler.cli.demo.trace_demo import play
 from pyscheduler.config.load import load
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import Settings
-from pyscheduler_lab.simulation.job_traces import Job, read_jobs, read_pool
+from pyscheduler_lab.clusters import Cluster
 from pyscheduler_lab.simulation.replay import UNSCHEDULABLE_SECONDS, Replay
+from pyscheduler_lab.traces import Job, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -185,7 +186,7 @@ def demo(pod_count: int = _DEMO_PODS) -> dict[str, float]:
 
 def replay(jobs: int | None) -> dict[str, float]:
     """Return the figures of the Philly trace in virtual time, all of vc1 or only its first jobs, with Coscheduling."""
-    return _replayed(read_jobs("philly", vc="vc1")[:jobs], "24x8gpu", "coscheduling.yaml")
+    return _replayed(Trace.read("philly", vc="vc1").first(jobs).jobs, "24x8gpu", "coscheduling.yaml")
 
 
 def simulation(pods: int, nodes: int) -> dict[str, float]:
@@ -209,7 +210,7 @@ def simulation(pods: int, nodes: int) -> dict[str, float]:
 def _replayed(jobs: Sequence[Job], pool: str, configuration: str) -> dict[str, float]:
     played = Replay(
         jobs,
-        read_pool(pool),
+        Cluster.read(pool),
         load(_ROOT / "configs" / configuration),
         registry=discover(),
         settings=Settings(max_unschedulable_seconds=UNSCHEDULABLE_SECONDS),

@@ -15,8 +15,9 @@ import pytest
 
 from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.runtime.assembly.discovery import discover
-from pyscheduler_lab.simulation.job_traces import Job, NodePool
+from pyscheduler_lab.clusters import Cluster
 from pyscheduler_lab.simulation.policy_comparison import compare, policy_named, teams_of
+from pyscheduler_lab.traces import Job
 
 _DAY = 86400.0
 
@@ -41,8 +42,8 @@ def crowded_jobs(count: int) -> list[Job]:
 
 def played(jobs: list[Job], policy: str, *, nodes: int = 6) -> dict[str, Any]:
     """Return the result of one policy but for the seconds that the replay took."""
-    pool = NodePool(count=nodes)
-    (result,) = compare(jobs, pool, teams_of(jobs, pool), [policy_named(policy)], registry=discover)
+    cluster = Cluster.uniform(nodes)
+    (result,) = compare(jobs, cluster, teams_of(jobs, cluster), [policy_named(policy)], registry=discover)
     found = msgspec.to_builtins(result)
     del found["wall_s"]
     return found

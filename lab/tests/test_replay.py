@@ -13,9 +13,10 @@ import pytest
 from pyscheduler.config.load import load
 from pyscheduler.config.types import Configuration
 from pyscheduler.runtime.assembly.discovery import discover
-from pyscheduler_lab.simulation.job_traces import Job, NodePool
+from pyscheduler_lab.clusters import Cluster
 from pyscheduler_lab.simulation.replay import Progress, Replay
 from pyscheduler_lab.simulation.replay_report import ReplayReport, report_as_json
+from pyscheduler_lab.traces import Job
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 #: A pod is tried again so long after room was freed, at most: its backoff.
@@ -44,7 +45,7 @@ def play(
     jobs: list[Job], *, nodes: int, config: str = "", seed: int = 0, **keywords: Any
 ) -> tuple[ReplayReport, Replay]:
     """Replay jobs on so many nodes of 8 GPUs."""
-    played = Replay(jobs, NodePool(count=nodes), config_named(config), registry=discover(), seed=seed)
+    played = Replay(jobs, Cluster.uniform(nodes), config_named(config), registry=discover(), seed=seed)
     return asyncio.run(played.run(**keywords)), played
 
 
@@ -124,7 +125,7 @@ def test_unfinishable_job_is_counted_to_the_end() -> None:
 def test_jobs_without_gpus_are_replayed() -> None:
     """They run like others; a cluster without GPUs has no utilisation."""
     played = Replay(
-        [job("c", arrival=0, duration=10, gpus=0)], NodePool(count=1, gpus=0), load(None), registry=discover()
+        [job("c", arrival=0, duration=10, gpus=0)], Cluster.uniform(1, gpus=0), load(None), registry=discover()
     )
     report = asyncio.run(played.run())
     assert (report.finished, report.gpu_utilisation, report.jct_mean_s) == (1, 0, 10)
@@ -182,12 +183,12 @@ def test_groups_use_the_dialect_of_the_group_plugin() -> None:
 
 def test_resolved_deadlocks_are_read_from_the_plugin() -> None:
     """From the plugins' own counter, by its name; 0 where no plugin has one."""
-    played = Replay([], NodePool(count=1), load(None), registry=discover())
+    played = Replay([], Cluster.uniform(1), load(None), registry=discover())
     counts = played._counts
     assert counts.deadlocks_resolved == 0
     counts.counter("pyscheduler_other_total", lambda: {(("result", "resolved"),): 5.0})
     assert counts.deadlocks_resolved == 0
-    with_groups = Replay([], NodePool(count=1), config_named("coscheduling"), registry=discover())
+    with_groups = Replay([], Cluster.uniform(1), config_named("coscheduling"), registry=discover())
     counts = with_groups._counts
     assert counts.deadlocks_resolved == 0
     assert counts._deadlocks()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pyscheduler_lab.simulation.job_traces import Job
 from pyscheduler_lab.simulation.queue_plan import Team
 from pyscheduler_lab.simulation.replay_meter import JobRun
 from pyscheduler_lab.simulation.share_error import divide, share_error
+from pyscheduler_lab.traces import Job
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ from pyscheduler.config.feature_gates import parse
 from pyscheduler.config.load import load
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import Settings
-from pyscheduler_lab.simulation.job_traces import Job, NodePool
+from pyscheduler_lab.clusters import Cluster
 from pyscheduler_lab.simulation.replay import UNSCHEDULABLE_SECONDS, Replay
+from pyscheduler_lab.traces import Job
 
 IN_TREE = "GenericWorkload=true,GangScheduling=true"
 PROFILES = [
@@ -46,7 +47,7 @@ def play(jobs: list[Job], *, nodes: int, config: str, gates: str) -> Replay:
     parsed = parse(gates)
     settings = Settings(feature_gates=parsed, max_unschedulable_seconds=UNSCHEDULABLE_SECONDS)
     configuration = load(CONFIGS / f"{config}.yaml", gates=parsed)
-    played = Replay(jobs, NodePool(count=nodes), configuration, registry=discover(), settings=settings)
+    played = Replay(jobs, Cluster.uniform(nodes), configuration, registry=discover(), settings=settings)
     report = asyncio.run(played.run())
     assert report.finished == len(jobs)
     return played

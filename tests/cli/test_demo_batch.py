@@ -12,7 +12,7 @@ from pyscheduler_lab.audit import Change, Verdict
 from pyscheduler_lab.demo import batch_demo
 from pyscheduler_lab.demo.batch_record import BatchRecord
 from pyscheduler_lab.demo.batch_workload import BATCH_PROFILE, SCHEDULER, TEAMS, Arrival, arrivals, group_manifest, pods
-from pyscheduler_lab.simulation.job_traces import Job
+from pyscheduler_lab.traces import Job
 
 ARRIVAL = Arrival(
     at=0.0,

@@ -30,7 +30,17 @@ def trace(tmp_path: Path) -> Path:
 def test_policies_with_quotas_reclaim_and_fifo_waits(trace: Path, run: Run) -> None:
     """Under FIFO the second team waits for two hours; with quotas a job of the first team loses its minute of work."""
     policies = ["fifo", "drf", "proportion", "capacity", "kai"]
-    arguments = ["--trace", trace, "--nodes", "2x8gpu", "--compare", ",".join(policies), "--quota", "a=8,b=8"]
+    arguments = [
+        "--trace",
+        trace,
+        "--merge-vcs",
+        "--nodes",
+        "2x8gpu",
+        "--compare",
+        ",".join(policies),
+        "--quota",
+        "a=8,b=8",
+    ]
     code, out, err = run("simulate", *arguments, "-o", "json")
     assert (code, err) == (0, "")
     told = json.loads(out)
@@ -56,7 +66,7 @@ def test_policies_with_quotas_reclaim_and_fifo_waits(trace: Path, run: Run) -> N
 @pytest.mark.slow
 def test_table_has_a_line_per_policy(trace: Path, run: Run) -> None:
     """The quotas come first; the default quotas follow the work of the teams."""
-    code, out, err = run("simulate", "--trace", trace, "--nodes", "2x8gpu", "--compare", "fifo,kai")
+    code, out, err = run("simulate", "--trace", trace, "--merge-vcs", "--nodes", "2x8gpu", "--compare", "fifo,kai")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == "quotas in GPUs: a 13, b 3"
@@ -80,7 +90,7 @@ def test_table_has_a_line_per_policy(trace: Path, run: Run) -> None:
 )
 def test_mistake_gives_one_line(arguments: list[str], message: str, trace: Path, run: Run) -> None:
     """Exit code 2 and a line that names the option."""
-    code, out, err = run("simulate", "--trace", trace, *arguments)
+    code, out, err = run("simulate", "--trace", trace, "--merge-vcs", *arguments)
     assert (code, out) == (2, "")
     assert message in err
     assert len(err.splitlines()) == 1
@@ -90,7 +100,7 @@ def test_mistake_gives_one_line(arguments: list[str], message: str, trace: Path,
 def test_team_that_cannot_name_a_queue(team: str, trace: Path, run: Run) -> None:
     """The line names the file and the job; the exit code is 2."""
     trace.write_text(TRACE.replace("b1,b,", f"b1,{team},"), encoding="utf-8")
-    code, out, err = run("simulate", "--trace", trace, "--compare", "fifo")
+    code, out, err = run("simulate", "--trace", trace, "--merge-vcs", "--compare", "fifo")
     assert (code, out) == (2, "")
     assert err == (
         f"error: {trace}: vc of job b1 is {team!r}; with --compare, it must be the name of a queue, such as vc1\n"
@@ -106,7 +116,7 @@ def test_configuration_file_is_a_policy(trace: Path, tmp_path: Path, run: Run) -
         "  plugins: {multiPoint: {enabled: [{name: Batch}], disabled: [{name: DefaultPreemption}]}}\n"
         "  pluginConfig: [{name: Batch, args: {preset: kai, actions: allocate}}]\n"
     )
-    arguments = ["--trace", trace, "--nodes", "2x8gpu", "--compare", path, "-o", "json"]
+    arguments = ["--trace", trace, "--merge-vcs", "--nodes", "2x8gpu", "--compare", path, "-o", "json"]
     code, out, err = run("simulate", *arguments)
     assert (code, err) == (0, "")
     (found,) = json.loads(out)["policies"]
@@ -129,7 +139,7 @@ def test_hierarchical_capacity_gets_its_root_queue(trace: Path, tmp_path: Path, 
     """A file of Volcano whose queues are a tree finishes all jobs, as with Volcano's scheduler, which makes root."""
     path = tmp_path / "volcano.yaml"
     path.write_text(HIERARCHY)
-    arguments = ["--trace", trace, "--nodes", "2x8gpu", "--compare", path, "-o", "json"]
+    arguments = ["--trace", trace, "--merge-vcs", "--nodes", "2x8gpu", "--compare", path, "-o", "json"]
     code, out, err = run("simulate", *arguments)
     assert (code, err) == (0, "")
     (found,) = json.loads(out)["policies"]
@@ -138,7 +148,7 @@ def test_hierarchical_capacity_gets_its_root_queue(trace: Path, tmp_path: Path, 
 
 def test_jobs_that_never_start_have_a_reason(trace: Path, run: Run) -> None:
     """A cluster with too few GPUs finishes nothing: one line says why, the slowdown is null, and the exit code is 3."""
-    arguments = ["--trace", trace, "--nodes", "2x4gpu", "--compare", "fifo"]
+    arguments = ["--trace", trace, "--merge-vcs", "--nodes", "2x4gpu", "--compare", "fifo"]
     code, out, err = run("simulate", *arguments, "-o", "json")
     assert (code, err) == (3, "")
     (found,) = json.loads(out)["policies"]

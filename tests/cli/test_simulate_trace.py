@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pyscheduler_lab.simulation.job_traces import TRACES, read_jobs
+from pyscheduler_lab.traces import Trace
+from pyscheduler_lab.traces.catalog import TRACES
 from tests.cli.conftest import Run
 
 ROOT = Path(__file__).parents[2]
@@ -84,16 +85,16 @@ def test_philly_is_found_from_any_working_directory(run: Run, monkeypatch: pytes
 @pytest.mark.slow
 def test_philly_agrees_with_its_readme() -> None:
     """Jobs, GPUs and hours of each virtual cluster."""
-    page = (TRACES["philly"].parent / "README.md").read_text(encoding="utf-8")
+    page = TRACES["philly"].notice
     assert "Terms" in page
-    assert TRACES["philly"].name in page
+    assert TRACES["philly"].file in page
     for vc in ("vc1", "vc2", "vc3", "vc4"):
-        jobs = read_jobs("philly", vc=vc)
+        jobs = Trace.read("philly", vc=vc).jobs
         hours = sum(job.gpu_count * job.duration for job in jobs) / 3600
         several = sum(job.gpu_count > 1 for job in jobs)
         days = max(job.arrival for job in jobs) / 86400
         assert f"| {vc} | {len(jobs)} | {several} | {days:.1f} | {hours:,.0f} |" in page
-        assert read_jobs("philly", vc=vc, shape="worker")[0].gpus == 1
+        assert Trace.read("philly", vc=vc, shape="worker").jobs[0].gpus == 1
 
 
 def test_progress_is_shown_only_on_a_terminal(trace: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

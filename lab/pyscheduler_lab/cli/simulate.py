@@ -29,6 +29,7 @@ _FLUSH = "6h0m0s"
 _OF_SCENARIOS = {"patterns": "--select", "wanted": "--print-config"}
 _OF_TRACES = {
     "vc": "--vc",
+    "merge_vcs": "--merge-vcs",
     "compare": "--compare",
     "quota": "--quota",
     "limit": "--jobs",
@@ -71,15 +72,22 @@ _OF_CASES = {"batch_cases", "queue_cases", "output", "blocked"}
 )
 @click.option("--print-config", "wanted", metavar="ID", help="Print the configuration of this scenario and exit.")
 @click.option(
-    "--trace", metavar="NAME|PATH", help="Replay the jobs of this trace: philly, or a file in the same format."
+    "--trace",
+    metavar="NAME|PATH",
+    help="Replay the jobs of this trace: philly, kalos, alibaba-2017, openb or one of its variants, or a file: CSV, "
+    "Parquet, SWF, a dump of a cluster, or a recording of kube-scheduler-simulator; see docs/reference/traces.md.",
 )
-@click.option("--vc", metavar="NAME", help="With --trace: replay only the jobs of this team (`vc` in the trace).")
+@click.option("--vc", metavar="NAME", help="With --trace: replay only the jobs of this virtual cluster.")
+@click.option(
+    "--merge-vcs", is_flag=True, help="With --trace: let the jobs of all virtual clusters of the trace share the nodes."
+)
 @click.option(
     "--nodes",
     default=_NODES,
     show_default=True,
     metavar="NODES",
-    help="With --trace: the nodes, as COUNTxGPUSgpu, optionally with CPUs and memory: 24x8gpu,96cpu,1Ti.",
+    help="With --trace: the nodes: 24x8gpu, 24x8gpu,96cpu,1Ti or 4x8gpu:A100,2x4gpu:T4; openb; or a file that "
+    "kubectl get nodes -o yaml wrote.",
 )
 @click.option(
     "--shape",
@@ -139,7 +147,7 @@ def command(context: click.Context, /, **options: Any) -> None:
       pyscheduler simulate scenarios.yaml --print-config cs-01
       pyscheduler simulate --batch-cases cases.jsonl.gz
       pyscheduler simulate --trace philly --vc vc1 --nodes 24x8gpu --config configs/coscheduling.yaml
-      pyscheduler simulate --trace philly --jobs 300 --nodes 20x8gpu --compare fifo,drf,kai
+      pyscheduler simulate --trace philly --merge-vcs --jobs 300 --nodes 20x8gpu --compare fifo,drf,kai
     """
     from pyscheduler.cli.error_output import lines_of
     from pyscheduler.framework.errors import ConfigError

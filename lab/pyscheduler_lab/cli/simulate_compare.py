@@ -31,19 +31,27 @@ def compare_policies(options: SimulateOptions, trace: str) -> None:
     from pyscheduler.cli.error_output import print_line
     from pyscheduler.framework.errors import ConfigError
     from pyscheduler.runtime.assembly.discovery import discover
-    from pyscheduler_lab.simulation.job_traces import read_jobs, read_pool
-    from pyscheduler_lab.simulation.policy_comparison import compare, policy_named, results_as_json, teams_of
+    from pyscheduler_lab.cli.simulate_trace import read_trace
+    from pyscheduler_lab.clusters import Cluster
+    from pyscheduler_lab.simulation.policy_comparison import (
+        compare,
+        jobs_of_teams,
+        policy_named,
+        results_as_json,
+        teams_of,
+    )
 
     names = [name.strip() for name in (options.compare or "").split(",") if name.strip()]
     if not names or len(set(names)) < len(names):
         raise ConfigError("--compare: name each policy once, as in fifo,drf,kai")
     policies = [policy_named(name) for name in names]
-    pool = read_pool(options.nodes)
-    jobs = read_jobs(trace, vc=options.vc, shape=options.shape, all_vcs=True)[: options.limit]
-    teams = teams_of(jobs, pool, _quotas(options.quota))
+    cluster = Cluster.read(options.nodes)
+    read = read_trace(options, trace)
+    jobs = jobs_of_teams(read.jobs, source=read.source)
+    teams = teams_of(jobs, cluster, _quotas(options.quota))
     results = compare(
         jobs,
-        pool,
+        cluster,
         teams,
         policies,
         registry=lambda: discover(blocked=options.blocked),

@@ -12,11 +12,12 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from pyscheduler_lab.simulation.job_traces import Shape
     from pyscheduler_lab.simulation.replay import Progress, Replay
     from pyscheduler_lab.simulation.replay_report import ReplayReport
+    from pyscheduler_lab.traces import Trace
+    from pyscheduler_lab.traces.found import Shape
 
-__all__ = ["SimulateOptions", "readable_time", "replay"]
+__all__ = ["SimulateOptions", "read_trace", "readable_time", "replay"]
 
 _DAY_SECONDS = 86400.0
 #: How many jobs that never ran are named.
@@ -45,6 +46,17 @@ class SimulateOptions:
     compare: str | None = None
     quota: str | None = None
     limit: int | None = None
+    merge_vcs: bool = False
+
+
+def read_trace(options: SimulateOptions, trace: str) -> Trace:
+    """Return the trace of `--trace`, and print what the reader left out to standard error."""
+    from pyscheduler_lab.traces import Trace
+
+    read = Trace.read(trace, vc=options.vc, merge_vcs=options.merge_vcs, shape=options.shape)
+    for note, number in read.notes.items():
+        click.echo(f"note: {trace}: {note}: {number}", err=True)
+    return read.first(options.limit)
 
 
 def replay(options: SimulateOptions, trace: str) -> None:
@@ -54,16 +66,16 @@ def replay(options: SimulateOptions, trace: str) -> None:
     from pyscheduler.config.load import load
     from pyscheduler.runtime.assembly.discovery import discover
     from pyscheduler.scheduler.assembly import Settings
-    from pyscheduler_lab.simulation.job_traces import read_jobs, read_pool
+    from pyscheduler_lab.clusters import Cluster
     from pyscheduler_lab.simulation.replay import Replay
     from pyscheduler_lab.simulation.replay_report import report_as_json
 
-    pool = read_pool(options.nodes)
-    jobs = read_jobs(trace, vc=options.vc, shape=options.shape)[: options.limit]
+    cluster = Cluster.read(options.nodes)
+    read = read_trace(options, trace)
     gates = parse(options.feature_gates)
     played = Replay(
-        jobs,
-        pool,
+        read.jobs,
+        cluster,
         load(options.config_file, gates=gates),
         registry=discover(blocked=options.blocked),
         settings=Settings(feature_gates=gates, max_unschedulable_seconds=options.max_unschedulable_seconds),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyscheduler_lab.demo.batch_record import BatchRecord
     from pyscheduler_lab.demo.batch_view import BatchView
     from pyscheduler_lab.demo.batch_workload import Arrival
-    from pyscheduler_lab.simulation.job_traces import Shape
+    from pyscheduler_lab.traces.found import Shape
 
 __all__ = ["Outcome", "command", "play"]
 

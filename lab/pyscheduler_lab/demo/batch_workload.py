@@ -9,15 +9,17 @@ import attrs
 
 from kube_testserver.controllers.lifecycle import RUN_DURATION
 from pyscheduler.podgroup import DialectTable
+from pyscheduler_lab.clusters import Cluster
 from pyscheduler_lab.simulation.group_objects import definitions
-from pyscheduler_lab.simulation.job_traces import NodePool, read_jobs
 from pyscheduler_lab.simulation.queue_plan import Team, batch_definitions, kai_queues
-from pyscheduler_lab.simulation.replay_objects import group_of, nodes_of, pods_of
+from pyscheduler_lab.simulation.replay_objects import group_of, pods_of
+from pyscheduler_lab.traces import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyscheduler_lab.simulation.job_traces import Job, Shape
+    from pyscheduler_lab.traces import Job
+    from pyscheduler_lab.traces.found import Shape
 
 __all__ = ["BATCH_PROFILE", "SCHEDULER", "TEAMS", "Arrival", "arrivals", "cluster_manifests", "group_manifest", "pods"]
 
@@ -75,9 +77,8 @@ def arrivals(per_team: int, shape: Shape = "nodepack") -> list[Arrival]:
     """
     found: list[Arrival] = []
     for team, (cluster, begin) in _BURSTS.items():
-        jobs = [job for job in read_jobs("philly", vc=cluster, shape=shape)[_FIRST_JOB:] if job.gpu_count <= _LARGEST][
-            :per_team
-        ]
+        trace = Trace.read("philly", vc=cluster, shape=shape)
+        jobs = [job for job in trace.jobs[_FIRST_JOB:] if job.gpu_count <= _LARGEST][:per_team]
         first = jobs[0].arrival
         span = max(jobs[-1].arrival - first, 1.0)
         found += [
@@ -98,7 +99,7 @@ def cluster_manifests() -> list[dict[str, Any]]:
         *definitions(DialectTable()),
         *batch_definitions(),
         *kai_queues(TEAMS),
-        *nodes_of(NodePool(count=NODES)),
+        *Cluster.uniform(NODES).manifests(),
     ]
 
 

@@ -9,10 +9,9 @@ import attrs
 
 from kube_testserver.controllers.lifecycle import RUN_DURATION
 from pyscheduler.podgroup import DialectTable
+from pyscheduler_lab.clusters import Cluster
 from pyscheduler_lab.demo.gang_record import GPU, GROUP_LABEL
 from pyscheduler_lab.simulation.group_objects import definitions, group_manifest
-from pyscheduler_lab.simulation.job_traces import NodePool
-from pyscheduler_lab.simulation.replay_objects import nodes_of
 from pyscheduler_lab.simulation.scenario import CreatePodGroup
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def make_gangs(count: int, *, largest: int, seed: int) -> list[Gang]:
 
 def cluster_manifests(nodes: int) -> list[dict[str, Any]]:
     """Return the nodes and the definition of PodGroups."""
-    return [*nodes_of(NodePool(count=nodes, gpus=GPUS_PER_NODE)), *definitions([_SIGS])]
+    return [*Cluster.uniform(nodes, gpus=GPUS_PER_NODE).manifests(), *definitions([_SIGS])]
 
 
 def gang_manifests(gangs: Sequence[Gang], scheduler_name: str) -> Iterator[list[dict[str, Any]]]:

@@ -7,6 +7,7 @@ jobs and in the pods that they evict.
 from __future__ import annotations
 
 import asyncio
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
 
     from pyscheduler.config.types import Configuration
     from pyscheduler.runtime.assembly.registry import Registry
-    from pyscheduler_lab.simulation.job_traces import Job, NodePool
+    from pyscheduler_lab.clusters import Cluster
     from pyscheduler_lab.simulation.replay import Progress
     from pyscheduler_lab.simulation.replay_meter import JobRun
+    from pyscheduler_lab.traces import Job
 
 __all__ = [
     "POLICIES",
@@ -36,6 +38,7 @@ __all__ = [
     "Policy",
     "PolicyResult",
     "compare",
+    "jobs_of_teams",
     "policy_named",
     "results_as_json",
     "teams_of",
@@ -46,6 +49,10 @@ _SHORTEST_SECONDS: Final = 10.0
 #: Number of parts of the time for which the share error is reported.
 _PARTS: Final = 48
 _ONE_QUEUE: Final = "jobs"
+#: The team of all jobs of a trace without teams.
+_ONE_TEAM: Final = "default"
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_QUEUE: Final = re.compile(rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*")
 #: Stands for the reason of a job whose pods say none.
 _NO_REASON: Final = "NoReason"
 
@@ -159,11 +166,25 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     wall_s: float
 
 
-def teams_of(jobs: Sequence[Job], pool: NodePool, quotas: Mapping[str, int] | None = None) -> list[Team]:
+def jobs_of_teams(jobs: Sequence[Job], *, source: str = "") -> list[Job]:
+    """Return the jobs with a team each: the one team `default` if no job has one.
+
+    Raises `ConfigError` for a team that cannot name a queue.
+    """
+    if not any(job.team for job in jobs):
+        return [attrs.evolve(job, team=_ONE_TEAM) for job in jobs]
+    odd = next((job for job in jobs if not _QUEUE.fullmatch(job.team)), None)
+    if odd is not None:
+        text = f"vc of job {odd.name} is {odd.team!r}; with --compare, it must be the name of a queue, such as vc1"
+        raise ConfigError(text, source=source or None)
+    return [*jobs]
+
+
+def teams_of(jobs: Sequence[Job], cluster: Cluster, quotas: Mapping[str, int] | None = None) -> list[Team]:
     """Return the teams of a trace with their quotas of GPUs.
 
-    Without quotas, the GPUs of the pool are divided in proportion to the GPU time of the teams' jobs; each team gets at
-    least one. Raises `ConfigError` if the quotas name other teams than the trace.
+    Without quotas, the GPUs of the cluster are divided in proportion to the GPU time of the teams' jobs; each team gets
+    at least one. Raises `ConfigError` if the quotas name other teams than the trace.
     """
     work: dict[str, float] = {}
     for job in jobs:
@@ -173,13 +194,13 @@ def teams_of(jobs: Sequence[Job], pool: NodePool, quotas: Mapping[str, int] | No
             raise ConfigError(f"--quota: name each team of the trace once: {', '.join(sorted(work))}")
         return [Team(name=name, quota=quotas[name]) for name in sorted(work)]
     total = sum(work.values()) or 1.0
-    gpus = pool.count * pool.gpus
+    gpus = cluster.gpus
     return [Team(name=name, quota=max(round(gpus * work[name] / total), 1)) for name in sorted(work)]
 
 
 def compare(
     jobs: Sequence[Job],
-    pool: NodePool,
+    cluster: Cluster,
     teams: Sequence[Team],
     policies: Sequence[Policy],
     *,
@@ -191,11 +212,11 @@ def compare(
     results = []
     for policy in policies:
         plan = _plan(policy, teams, jobs)
-        played = Replay(jobs, pool, policy.config, registry=registry(), seed=seed, queues=plan)
+        played = Replay(jobs, cluster, policy.config, registry=registry(), seed=seed, queues=plan)
         report = asyncio.run(played.run(partial(progress, policy.name)))
         runs = list(played.meter.runs.values())
         messages = played.waiting_messages()
-        result = _result(policy.name, runs, teams, pool, makespan=report.makespan_s, wall=report.wall_s)
+        result = _result(policy.name, runs, teams, cluster, makespan=report.makespan_s, wall=report.wall_s)
         results.append(msgspec.structs.replace(result, never_started=_never_started(runs, messages)))
     return results
 
@@ -222,9 +243,9 @@ def _never_started(runs: Sequence[JobRun], messages: Mapping[str, str]) -> list[
 
 
 def _result(
-    name: str, runs: Sequence[JobRun], teams: Sequence[Team], pool: NodePool, *, makespan: float, wall: float
+    name: str, runs: Sequence[JobRun], teams: Sequence[Team], cluster: Cluster, *, makespan: float, wall: float
 ) -> PolicyResult:
-    capacity = float(pool.count * pool.gpus)
+    capacity = float(cluster.gpus)
     waits = np.array([_wait(run, makespan) for run in runs])
     slowdowns = np.array([_slowdown(run) for run in runs if run.ended is not None])
     error = share_error(runs, teams, max(capacity, 1.0), makespan)

@@ -16,7 +16,7 @@ from pyscheduler_volcano.objects import ROOT_QUEUE, VOLCANO_QUEUES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pyscheduler_lab.simulation.job_traces import Job
+    from pyscheduler_lab.traces import Job
 
 __all__ = ["QueuePlan", "Team", "batch_definitions", "kai_queues", "volcano_queues"]
 

@@ -3,9 +3,9 @@
 The replay runs the real scheduler and its client on the in-process transport of the embedded API server; only time is
 virtual. A job of several workers is a pod group, of the kind that the profile's group plugin reads. If the profile has
 no group plugin, the job is a PodGroup of scheduler-plugins, which has no effect. A job of one worker is a pod without a
-group. When all workers of a job are bound, the job runs for its duration. Then its objects are deleted. If a worker is
-evicted, the replay restarts the job, as a job controller does: it creates all workers again, and the job runs for its
-whole duration again.
+group. When the minimum of workers of a job is bound, the job runs for its duration. Then its objects are deleted. If
+evictions leave fewer workers, the replay restarts the job, as a job controller does: it creates all workers again, and
+the job runs for its whole duration again. Otherwise, only the evicted worker is created again.
 
 Differs from a real cluster in two points that do not affect scheduling: watches never end, and all workers of a job run
 as soon as they are bound.
@@ -29,10 +29,11 @@ from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.framework.errors import APIError
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.assembly import Settings, build
+from pyscheduler_lab.simulation.gpu_profile import RESERVATIONS, with_gpu_sharing
 from pyscheduler_lab.simulation.group_objects import default_dialect, definitions
 from pyscheduler_lab.simulation.queue_plan import batch_definitions
 from pyscheduler_lab.simulation.replay_meter import Meter
-from pyscheduler_lab.simulation.replay_objects import NAMESPACE, group_of, nodes_of, pods_of
+from pyscheduler_lab.simulation.replay_objects import NAMESPACE, group_of, pod_of, pods_of
 from pyscheduler_lab.simulation.replay_report import (
     Phase,
     ReplayReport,
@@ -53,9 +54,10 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.scheduler.ports import ClientSettings, Stream
     from pyscheduler.scheduler.scheduler import Scheduler
-    from pyscheduler_lab.simulation.job_traces import Job, NodePool
+    from pyscheduler_lab.clusters import Cluster
     from pyscheduler_lab.simulation.queue_plan import QueuePlan
     from pyscheduler_lab.simulation.replay_meter import JobRun
+    from pyscheduler_lab.traces import Job
 
 __all__ = ["UNSCHEDULABLE_SECONDS", "Progress", "Replay"]
 
@@ -138,20 +140,21 @@ class Progress:
     arrived: int
     waiting: int
     finished: int
-    used_gpus: int
+    used_gpus: float
     attempts: int
 
 
 class Replay:
     """One replay; call `run` once. Raises `ConfigError` for a profile that cannot be built.
 
-    The same `seed` gives the same history. With `queues`, every job is a group, which names its queue.
+    The same `seed` gives the same history. With `queues`, every job is a group, which names its queue. If a job shares
+    GPUs, the first profile of `config` gets the plugin GpuSharing.
     """
 
     def __init__(
         self,
         jobs: Sequence[Job],
-        pool: NodePool,
+        nodes: Cluster,
         config: Configuration,
         *,
         registry: Registry,
@@ -161,8 +164,9 @@ class Replay:
     ) -> None:
         self._jobs = jobs
         self._queues = queues
-        self._pool = pool
-        self._config = config
+        self._nodes = nodes
+        self._shares_gpus = any(job.shares_gpus for job in jobs)
+        self._config = with_gpu_sharing(config) if self._shares_gpus else config
         self._registry = registry
         self._settings = settings if settings is not None else Settings(max_unschedulable_seconds=UNSCHEDULABLE_SECONDS)
         self._stuck_seconds = max(_STUCK_SECONDS, 2 * self._settings.max_unschedulable_seconds)
@@ -188,6 +192,7 @@ class Replay:
             reserved=self._reserved,
             complete=self._run_job,
             interrupt=self._interrupt,
+            replace=self._replace,
         )
         self._finished = 0
         self._phases: list[Phase] = []
@@ -218,9 +223,12 @@ class Replay:
         return found
 
     def never_ran(self) -> dict[str, str]:
-        """Return by name of a job that has not ended why it waits, once the replay is over; "" if that is not known."""
+        """Return by name of a job that has not ended why it waits, once the replay is over; "" if that is not known.
+
+        A job that should run until the end is left out if it runs.
+        """
         messages = self.waiting_messages()
-        ended = {name for name, run in self.meter.runs.items() if run.ended is not None}
+        ended = {name for name, run in self.meter.runs.items() if run.ended is not None or run.is_endless}
         return {job.name: messages.get(job.name, "") for job in self._jobs if job.name not in ended}
 
     async def run(self, progress: Callable[[Progress], object] = lambda _: None) -> ReplayReport:
@@ -245,7 +253,9 @@ class Replay:
         self.cluster.add(*definitions(self._table, self.cluster))
         if self._queues is not None:
             self.cluster.add(*batch_definitions(), *self._queues.manifests)
-        self.cluster.add(*nodes_of(self._pool))
+        self.cluster.add(*self._nodes.manifests(shares_gpus=self._shares_gpus))
+        if self._shares_gpus:
+            self.cluster.add(RESERVATIONS)
         self.meter.start()
         self._lifecycle.start()
         await self._process.begin()
@@ -262,7 +272,7 @@ class Replay:
     def _is_over(self) -> bool:
         if self._all_done():
             return True
-        return not self.meter.used and self._now() - self.meter.last_event >= self._stuck_seconds
+        return not self.meter.running and self._now() - self.meter.last_event >= self._stuck_seconds
 
     def _submit(self, job: Job) -> None:
         """Create the objects of a job, as a user does."""
@@ -285,7 +295,20 @@ class Replay:
                 self.cluster.remove("v1", "Pod", f"{job.name}-{number}", namespace=NAMESPACE)
 
     def _run_job(self, run: JobRun) -> None:
-        self._clock.call_later(run.job.duration, partial(self._finish, run, len(run.spans)))
+        if not run.job.is_endless:
+            self._clock.call_later(run.job.duration, partial(self._finish, run, len(run.spans)))
+
+    def _replace(self, run: JobRun, name: str) -> None:
+        self._clock.call_later(_RESTART_SECONDS, partial(self._add_again, run, name, len(run.spans)))
+
+    def _add_again(self, run: JobRun, name: str, spans: int) -> None:
+        """Create an evicted worker again, unless its job was interrupted or has ended since."""
+        if len(run.spans) == spans and not run.is_interrupted:
+            number = int(name.rpartition("-")[2])
+            has_group = self._has_group(run.job)
+            self.cluster.add(
+                pod_of(run.job, number, self._row, scheduler_name=self._scheduler_name, has_group=has_group)
+            )
 
     def _interrupt(self, run: JobRun) -> None:
         self._clock.call_later(_RESTART_SECONDS, partial(self._restart, run))
@@ -349,10 +372,11 @@ class Replay:
         runs = list(meter.runs.values())
         jct_mean, jct_p50 = mean_and_median(completion_times(runs))
         wait_mean, wait_p50 = mean_and_median(waiting_times(runs))
-        makespan = max(run.ended for run in runs if run.ended is not None) if self._all_done() else self._now()
+        ends = [run.ended for run in runs if run.ended is not None]
+        makespan = max(ends) if self._all_done() and not meter.endless else self._now()
         # The time in which jobs only waited that never ran is not a matter of the others.
-        last_end = max((run.ended for run in runs if run.ended is not None), default=makespan)
-        capacity = self._pool.count * self._pool.gpus * last_end
+        last_end = max(ends) if ends and not meter.endless else makespan
+        capacity = self._nodes.gpus * last_end
         return ReplayReport(
             jobs=len(self._jobs),
             finished=self._finished,
@@ -374,4 +398,5 @@ class Replay:
         )
 
     def _all_done(self) -> bool:
-        return self._finished == len(self._jobs)
+        """Return True if each job has ended, or runs and has no end."""
+        return self._finished + self.meter.endless == len(self._jobs)

@@ -1,7 +1,8 @@
 """Measure a replay of a job trace: the state of each job, and the GPUs in use over time.
 
 A pod holds its GPUs while it is bound, or waits at Permit with a reservation. A GPU is *used* only from the moment when
-all workers of its job are bound; until then, the incomplete job holds it without using it.
+its job starts; until then, the incomplete job holds it without using it. A job starts when its minimum of workers is
+bound, which is all of them unless the trace says less. Amounts are counted in thousandths of a GPU.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import attrs
 
 from kube_testserver.controllers.follower import Follower
 from kube_testserver.resources.builtin import PODS
+from pyscheduler_lab.traces.job import gpus_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from kube_testserver.cluster import EmbeddedCluster
     from kube_testserver.store import Change, Record
-    from pyscheduler_lab.simulation.job_traces import Job
+    from pyscheduler_lab.traces import Job
 
 __all__ = ["JobRun", "Meter", "Moment"]
 
@@ -29,15 +31,25 @@ class JobRun:
 
     job: Job
     arrived: float | None = None
-    #: When all workers were bound.
+    #: When the minimum of workers was bound.
     started: float | None = None
     ended: float | None = None
     #: Names of the bound workers.
     bound: set[str] = attrs.Factory(set)
     #: Begin and end of each run so far; the last one is whole, the others were interrupted by an eviction.
     spans: list[tuple[float, float]] = attrs.Factory(list)
-    #: A worker was evicted, and the job is not created again yet.
+    #: Too few workers were left after an eviction, and the job is not created again yet.
     is_interrupted: bool = False
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether the job runs and has no end."""
+        return self.started is not None and self.job.is_endless
+
+    @property
+    def bound_milli(self) -> int:
+        """Thousandths of GPUs of the bound workers."""
+        return len(self.bound) * self.job.worker_gpu_milli
 
 
 @attrs.frozen
@@ -45,15 +57,16 @@ class Moment:
     """GPUs held and jobs waiting, from `time` until the next moment."""
 
     time: float
-    used: int
-    idle: int
+    used: float
+    idle: float
     waiting_jobs: int
 
 
 class Meter:
     """Follows the pods of a cluster.
 
-    `complete` is called with each job whose last worker was bound, `interrupt` with each job that lost a worker.
+    `complete` is called with each job that starts, `interrupt` with each job that has too few workers after an
+    eviction, and `replace` with the name of each evicted worker of a job that still has enough.
     `reserved` yields the names of the pods that are reserved in the scheduler's memory but not bound.
     """
 
@@ -65,20 +78,24 @@ class Meter:
         reserved: Callable[[], Iterable[str]],
         complete: Callable[[JobRun], object],
         interrupt: Callable[[JobRun], object],
+        replace: Callable[[JobRun, str], object],
     ) -> None:
         self._now = now
         self._reserved = reserved
         self._complete = complete
         self._interrupt = interrupt
+        self._replace = replace
         self.runs: dict[str, JobRun] = {}
         #: The job of each existing pod, by the pod's name.
         self._job_of: dict[str, JobRun] = {}
-        #: The number of GPUs on which jobs run now.
-        self.used = 0
-        #: The number of jobs that have arrived and do not run.
+        #: Thousandths of GPUs on which jobs run now.
+        self._used_milli = 0
+        #: The numbers of jobs that have arrived and do not run, that run and will end, and that run and have no end.
         self.waiting = 0
-        #: GPUs of bound workers whose jobs do not run yet.
-        self._bound_idle = 0
+        self.running = 0
+        self.endless = 0
+        #: Thousandths of GPUs of bound workers whose jobs do not run yet.
+        self._idle_milli = 0
         self.moments: list[Moment] = []
         self.used_gpu_seconds = 0.0
         self.partial_gpu_seconds = 0.0
@@ -87,6 +104,11 @@ class Meter:
         self._follower = Follower(
             cluster.registry.collection(PODS), clock=cluster.clock, listed=self._listed, changed=self._changed
         )
+
+    @property
+    def used(self) -> float:
+        """The number of GPUs on which jobs run now."""
+        return gpus_of(self._used_milli)
 
     def start(self) -> None:
         """Start to follow."""
@@ -112,7 +134,8 @@ class Meter:
         run.ended = self.last_event = self._now()
         assert run.started is not None, "only jobs that run end"
         run.spans.append((run.started, run.ended))
-        self.used -= run.job.gpu_count
+        self._count(run, -1)
+        self._used_milli -= run.bound_milli
         for number in range(run.job.workers):
             self._job_of.pop(f"{run.job.name}-{number}", None)
 
@@ -126,11 +149,12 @@ class Meter:
     def look(self) -> None:
         """Read the cluster at rest; its state holds until the next event."""
         self._follower.catch_up()
-        idle = self._bound_idle
+        idle_milli = self._idle_milli
         for name in self._reserved():
             run = self._job_of.get(name)
             if run is not None and run.started is None and name not in run.bound:
-                idle += run.job.gpus
+                idle_milli += run.job.worker_gpu_milli
+        idle = gpus_of(idle_milli)
         last = self.moments[-1] if self.moments else None
         if last is None or (last.used, last.idle, last.waiting_jobs) != (self.used, idle, self.waiting):
             now = self._now()
@@ -166,28 +190,45 @@ class Meter:
         if run is None or run.is_interrupted or record.name in run.bound:
             return
         run.bound.add(record.name)
-        self._bound_idle += run.job.gpus
         self.last_event = self._now()
-        if len(run.bound) == run.job.workers and run.started is None:
+        if run.started is not None:
+            self._used_milli += run.job.worker_gpu_milli
+            return
+        self._idle_milli += run.job.worker_gpu_milli
+        if len(run.bound) == run.job.min_workers:
             run.started = self._now()
-            self._bound_idle -= run.job.gpu_count
-            self.used += run.job.gpu_count
+            self._idle_milli -= run.bound_milli
+            self._used_milli += run.bound_milli
             self.waiting -= 1
+            self._count(run, 1)
             self._complete(run)
 
     def _lost(self, name: str) -> None:
-        """Record that a worker was evicted: its job does not run until all workers are created and bound again."""
+        """Record that a worker was evicted: with too few left, its job does not run until it is created again."""
         run = self._job_of.get(name)
         if run is None or run.is_interrupted:
             return
         self.last_event = self._now()
+        if run.started is not None and len(run.bound - {name}) >= run.job.min_workers:
+            self._used_milli -= run.job.worker_gpu_milli if name in run.bound else 0
+            run.bound.discard(name)
+            self._replace(run, name)
+            return
         if run.started is None:
-            self._bound_idle -= run.job.gpus * len(run.bound)
+            self._idle_milli -= run.bound_milli
         else:
             run.spans.append((run.started, self.last_event))
+            self._count(run, -1)
             run.started = None
-            self.used -= run.job.gpu_count
+            self._used_milli -= run.bound_milli
             self.waiting += 1
         run.bound.clear()
         run.is_interrupted = True
         self._interrupt(run)
+
+    def _count(self, run: JobRun, change: int) -> None:
+        """Count a job that begins or ceases to run."""
+        if run.job.is_endless:
+            self.endless += change
+        else:
+            self.running += change

@@ -1,9 +1,11 @@
-"""Convert the jobs of a trace to nodes, groups and pods, in the form in which users write them."""
+"""Convert the jobs of a trace to groups and pods, in the form in which users write them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from pyscheduler_batch.gpu_sharing.device_shares import FRACTION_ANNOTATION, NUM_DEVICES_ANNOTATION
+from pyscheduler_lab.clusters.node import GPU, MODEL_LABEL
 from pyscheduler_lab.simulation.group_objects import group_manifest
 from pyscheduler_lab.simulation.scenario import CreatePodGroup
 
@@ -11,36 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyscheduler.podgroup import Dialect
-    from pyscheduler_lab.simulation.job_traces import Job, NodePool
+    from pyscheduler_lab.traces import Job
 
-__all__ = ["NAMESPACE", "group_of", "nodes_of", "pods_of"]
+__all__ = ["NAMESPACE", "group_of", "pod_of", "pods_of"]
 
 NAMESPACE: Final = "jobs"
 """The namespace of the jobs."""
 
-_GPU: Final = "nvidia.com/gpu"
-#: The kubelet's default.
-_PODS_PER_NODE: Final = "110"
-
-
-def nodes_of(pool: NodePool) -> Iterator[dict[str, Any]]:
-    """Yield the nodes of a pool."""
-    room = {"cpu": f"{pool.cpu_milli}m", "memory": f"{pool.memory_mib}Mi", "pods": _PODS_PER_NODE}
-    if pool.gpus:
-        room[_GPU] = str(pool.gpus)
-    for number in range(pool.count):
-        name = f"node-{number}"
-        yield {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
-            "status": {"capacity": room, "allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]},
-        }
-
 
 def group_of(job: Job, dialect: Dialect, *, namespace: str = NAMESPACE, queue: str = "") -> dict[str, Any]:
-    """Return the group of a job, whose minimum is all workers; `queue` is for dialects of batch schedulers."""
-    group = group_manifest(CreatePodGroup(name=job.name, ns=namespace, min=job.workers), dialect)
+    """Return the group of a job with its minimum of workers; `queue` is for dialects of batch schedulers."""
+    group = group_manifest(CreatePodGroup(name=job.name, ns=namespace, min=job.min_workers), dialect)
     if queue:
         group["spec"]["queue"] = queue
     return group
@@ -50,22 +33,43 @@ def pods_of(
     job: Job, dialect: Dialect, *, scheduler_name: str, namespace: str = NAMESPACE, has_group: bool
 ) -> Iterator[dict[str, Any]]:
     """Yield the workers of a job; with `has_group` they name their group."""
-    requests = {"cpu": f"{job.cpu_milli}m", "memory": f"{job.memory_mib}Mi"}
-    resources: dict[str, Any] = {"requests": requests}
-    if job.gpus:
-        requests[_GPU] = str(job.gpus)
-        # An extended resource cannot be overcommitted: the API server requires the limit to equal the request.
-        resources["limits"] = {_GPU: str(job.gpus)}
     for number in range(job.workers):
-        manifest: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": f"{job.name}-{number}", "namespace": namespace},
-            "spec": {
-                "schedulerName": scheduler_name,
-                "containers": [{"name": "worker", "image": "worker", "resources": resources}],
-            },
+        yield pod_of(job, number, dialect, scheduler_name=scheduler_name, namespace=namespace, has_group=has_group)
+
+
+def pod_of(
+    job: Job, number: int, dialect: Dialect, *, scheduler_name: str, namespace: str = NAMESPACE, has_group: bool
+) -> dict[str, Any]:
+    """Return one worker of a job."""
+    metadata: dict[str, Any] = {"name": f"{job.name}-{number}", "namespace": namespace}
+    requests = {
+        name: amount
+        for name, amount in (("cpu", f"{job.cpu_milli}m"), ("memory", f"{job.memory_mib}Mi"))
+        if not amount.startswith("0")
+    }
+    resources: dict[str, Any] = {"requests": requests}
+    if job.shares_gpus:
+        metadata["annotations"] = {
+            FRACTION_ANNOTATION: f"{job.gpu_milli / 1000:g}",
+            NUM_DEVICES_ANNOTATION: str(job.gpus),
         }
-        if has_group:
-            dialect.keys[0].write(manifest, job.name)
-        yield manifest
+    elif job.gpus:
+        requests[GPU] = str(job.gpus)
+        # An extended resource cannot be overcommitted: the API server requires the limit to equal the request.
+        resources["limits"] = {GPU: str(job.gpus)}
+    spec: dict[str, Any] = {
+        "schedulerName": scheduler_name,
+        "containers": [{"name": "worker", "image": "worker", "resources": resources}],
+    }
+    if job.priority:
+        spec["priority"] = job.priority
+    if job.node_selector:
+        spec["nodeSelector"] = dict(job.node_selector)
+    if job.gpu_models:
+        terms = [{"matchExpressions": [{"key": MODEL_LABEL, "operator": "In", "values": [*job.gpu_models]}]}]
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        spec["affinity"] = {"nodeAffinity": required}
+    manifest: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    if has_group:
+        dialect.keys[0].write(manifest, job.name)
+    return manifest

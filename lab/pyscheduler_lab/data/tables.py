@@ -1,0 +1,210 @@
+"""Read tables from CSV files, gzipped or not, and from Parquet files, as rows of texts that know their place.
+
+A wrong value is a mistake of the user. The message names the file, the line (the row of a Parquet file) and the column,
+so that it can be mended without a search.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import math
+import re
+import zlib
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from kube_objects.errors import QuantityError
+from kube_objects.quantity import NANO, parse_quantity
+from pyscheduler.framework.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+__all__ = ["Row", "Table", "read_bytes", "read_table", "table_of"]
+
+_GZIP: Final = b"\x1f\x8b"
+_PARQUET: Final = b"PAR1"
+#: How many characters of a wrong value a message shows.
+_MOST_SHOWN: Final = 60
+_MEBI: Final = 1 << 20
+#: From here on, not every whole number is a number of the machine.
+_MOST: Final = 1 << 53
+#: Stands for the values of a line beyond the last column.
+_REST: Final = "\0"
+_LABEL: Final = re.compile(r"([A-Za-z0-9.-]+/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+
+
+@attrs.frozen
+class Row:
+    """One row of a table: the texts by column, and its place in the file."""
+
+    source: str
+    place: str
+    values: Mapping[str, str]
+
+    def mistake(self, column: str, text: str) -> ConfigError:
+        """Return the error for a value of this row."""
+        return ConfigError(f"{self.place}, column {column}: {text}", source=self.source)
+
+    def text(self, column: str, default: str = "") -> str:
+        """Return a text without blanks around it; the default if the file has no such column."""
+        return self.values.get(column, default).strip()
+
+    def number(self, column: str, default: float | None = None, *, least: float = 0.0, most: float = math.inf) -> float:
+        """Return a finite number; the default if the file has no such column. An empty cell is a mistake."""
+        if default is not None and column not in self.values:
+            return float(default)
+        text = self.text(column)
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        # Python reads digits of other scripts and underscores, too.
+        if not text.isascii() or "_" in text or not least <= value <= most or math.isinf(value):
+            raise self.mistake(column, f"{_shown(text)}; it must be a number {_range(least, most)}")
+        return value
+
+    def seconds(self, column: str, *, most: float, may_be_endless: bool = False) -> float:
+        """Return a time; `may_be_endless` allows the text `inf`."""
+        if may_be_endless and self.text(column) == "inf":
+            return math.inf
+        return self.number(column, most=most)
+
+    def whole(self, column: str, default: int | None = None, *, least: int = 0, most: float = _MOST) -> int:
+        """Return a whole number, which may be written as `8.0`; a fraction is a mistake."""
+        value = self.number(column, default, least=least, most=most)
+        if not value.is_integer():
+            raise self.mistake(column, f"{_shown(self.text(column))}; it must be a whole number {_range(least, most)}")
+        return int(value)
+
+    def cpu_milli(self, column: str, default: int = 0) -> int:
+        """Return a quantity of CPUs such as `8` or `500m` in thousandths, rounded up."""
+        return self._quantity(column, default, NANO // 1000, "a number of CPUs such as 8 or 500m")
+
+    def memory_mib(self, column: str, default: int = 0) -> int:
+        """Return a quantity of memory such as `32Gi`, or a number of bytes, in MiB, rounded up."""
+        return self._quantity(column, default, _MEBI * NANO, "an amount of memory such as 32Gi, or of bytes")
+
+    def _quantity(self, column: str, default: int, unit: int, form: str) -> int:
+        if column not in self.values:
+            return default
+        text = self.text(column)
+        try:
+            nanos = parse_quantity(text)
+        except QuantityError:
+            nanos = -1
+        if nanos < 0:
+            raise self.mistake(column, f"{_shown(text)}; it must be {form}")
+        return -(-nanos // unit)
+
+    def labels(self, column: str) -> dict[str, str]:
+        """Return labels that are written as `zone=a;rack=3`."""
+        found: dict[str, str] = {}
+        for part in filter(None, (each.strip() for each in self.text(column).split(";"))):
+            key, _, value = part.partition("=")
+            if not _LABEL.fullmatch(key) or (value and not _LABEL.fullmatch(value)) or key in found or "=" not in part:
+                raise self.mistake(column, f"{_shown(part)}; it must be labels such as zone=a;rack=3")
+            found[key] = value
+        return found
+
+
+def _shown(text: str) -> str:
+    return "the value is missing" if not text else f"the value is {text[:_MOST_SHOWN]!r}"
+
+
+def _range(least: float, most: float) -> str:
+    return f"of {least:g} or more" if most >= _MOST else f"from {least:g} to {most:.12g}"
+
+
+@attrs.frozen
+class Table:
+    """A table of a file: its columns in order, and its rows, which can be read once."""
+
+    source: str
+    columns: Sequence[str]
+    rows: Iterator[Row]
+
+    def require(self, columns: Iterable[str], kind: str) -> None:
+        """Raise `ConfigError` unless the table has these columns; `kind` says of what it would be a table."""
+        missing = [column for column in columns if column not in self.columns]
+        if missing:
+            raise ConfigError(f"not {kind}: missing columns: {', '.join(missing)}", source=self.source)
+
+
+def read_bytes(path: Path) -> tuple[bytes, str]:
+    """Return the content of a file, decompressed if it is gzipped, and the SHA-256 of the file as it is."""
+    try:
+        raw = path.read_bytes()
+        digest = hashlib.sha256(raw).hexdigest()
+        return (gzip.decompress(raw) if raw.startswith(_GZIP) else raw), digest
+    except (OSError, EOFError, zlib.error) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ConfigError(f"cannot be read: {why.lower()}", source=str(path)) from error
+
+
+def read_table(path: Path) -> tuple[Table, str]:
+    """Return the table in a file, and the SHA-256 of the file; raise `ConfigError` if it cannot be read."""
+    content, digest = read_bytes(path)
+    return table_of(content, str(path)), digest
+
+
+def table_of(content: bytes, source: str) -> Table:
+    """Return the table in the content of a CSV or Parquet file."""
+    if content.startswith(_PARQUET):
+        return _parquet(content, source)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"line {line}: not UTF-8 text", source=source) from error
+    reader = csv.DictReader(io.StringIO(text, newline=""), restkey=_REST, restval=None)
+    columns = [name.strip() for name in _reading(lambda: reader.fieldnames or (), source)]
+    twice = {name for name in columns if columns.count(name) > 1}
+    if twice:
+        raise ConfigError(f"line 1: the columns have no names of their own: {', '.join(sorted(twice))}", source=source)
+    reader.fieldnames = columns
+    return Table(source, columns, _csv_rows(reader, source))
+
+
+def _csv_rows(reader: csv.DictReader[str], source: str) -> Iterator[Row]:
+    while True:
+        values: dict[str, Any] | None = _reading(lambda: next(reader, None), source)
+        if values is None:
+            return
+        place = f"line {reader.line_num}"
+        if values.pop(_REST, None) is not None:
+            raise ConfigError(f"{place} has more values than there are columns", source=source)
+        short = [name for name, value in values.items() if value is None]
+        if short:
+            raise ConfigError(f"{place} has no {', '.join(short)}", source=source)
+        yield Row(source, place, values)
+
+
+def _reading(step: Callable[[], Any], source: str) -> Any:
+    try:
+        return step()
+    except csv.Error as error:
+        raise ConfigError(f"cannot be read: {error}", source=source) from error
+
+
+def _parquet(content: bytes, source: str) -> Table:
+    try:
+        arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")  # slow, and seldom needed
+    except ImportError:
+        text = "a Parquet file needs pyarrow; install it with pip install pyarrow, or write the trace as CSV"
+        raise ConfigError(text, source=source) from None
+    try:
+        found = parquet.read_table(io.BytesIO(content))
+    except (arrow.ArrowException, OSError) as error:
+        raise ConfigError(f"cannot be read: {' '.join(str(error).split())}", source=source) from error
+    rows = (
+        Row(source, f"row {number}", {name: "" if value is None else str(value) for name, value in values.items()})
+        for number, values in enumerate(found.to_pylist(), start=1)
+    )
+    return Table(source, found.column_names, rows)

@@ -1,0 +1,69 @@
+"""Read the task lists of openb, a production GPU cluster: pods that share GPUs, and pods that need certain models.
+
+A task arrives when it was created, and runs for the time between its scheduling and its deletion; a task that was never
+scheduled, for the time until it was deleted. A list without times is a list of demands: the tasks arrive one second
+after another and run until the replay ends.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler_lab.traces.found import Found
+from pyscheduler_lab.traces.job import LONGEST_SECONDS, WHOLE_GPU, Job
+from pyscheduler_lab.traces.schema import models_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyscheduler_lab.data.tables import Row, Table
+
+__all__ = ["is_openb_table", "read_openb_table"]
+
+_TASK: Final = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+_TIMES: Final = ("creation_time", "deletion_time", "scheduled_time")
+_READ: Final = frozenset((*_TASK, *_TIMES, "gpu_spec", "qos"))
+
+
+def is_openb_table(columns: Sequence[str]) -> bool:
+    """Return True for a task list of openb, with or without times."""
+    return all(column in columns for column in _TASK)
+
+
+def read_openb_table(table: Table) -> Found:
+    """Return the tasks, each as a job of one worker."""
+    has_times = all(column in table.columns for column in _TIMES)
+    others = [column for column in table.columns if column not in _READ]
+    rows = enumerate(table.rows)
+    return Found(jobs=[_job(row, None if has_times else number, others) for number, row in rows])
+
+
+def _job(row: Row, number: int | None, others: Sequence[str]) -> Job:
+    arrival, duration = (_times(row)) if number is None else (float(number), math.inf)
+    gpus = row.whole("num_gpu")
+    job = Job(
+        name=row.text("name"),
+        arrival=arrival,
+        duration=duration,
+        cpu_milli=row.whole("cpu_milli"),
+        memory_mib=row.whole("memory_mib"),
+        gpus=gpus,
+        gpu_milli=row.whole("gpu_milli", least=1 if gpus else 0, most=WHOLE_GPU) or WHOLE_GPU,
+        gpu_models=models_of(row, "gpu_spec"),
+        job_class=row.text("qos"),
+        columns={column: row.values[column] for column in others},
+    )
+    problem = next(job.problems(), None)
+    if problem is not None:
+        raise row.mistake(problem.partition(" ")[0], problem)
+    return job
+
+
+def _times(row: Row) -> tuple[float, float]:
+    arrival = row.seconds("creation_time", most=LONGEST_SECONDS)
+    deleted = row.seconds("deletion_time", most=LONGEST_SECONDS)
+    scheduled = row.seconds("scheduled_time", most=LONGEST_SECONDS) if row.text("scheduled_time") else arrival
+    if deleted < scheduled:
+        raise row.mistake("deletion_time", f"the value is {deleted:g}, before scheduled_time ({scheduled:g})")
+    return arrival, deleted - scheduled

@@ -1,0 +1,138 @@
+"""The schema of traces: one row for each job. `COLUMNS` is its only definition; the documentation has the same table.
+
+Columns that the schema does not know are passed on to the results.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler_lab.traces.job import LONGEST_SECONDS, MOST_WORKERS, WHOLE_GPU, Job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyscheduler_lab.data.tables import Row, Table
+
+__all__ = ["COLUMNS", "REQUIRED", "Column", "jobs_of", "row_of"]
+
+
+@attrs.frozen
+class Column:
+    """One column. `default` is the value if the file has no such column; None if it must have it."""
+
+    name: str
+    form: str
+    default: str | None
+    meaning: str
+
+
+COLUMNS: Final[Sequence[Column]] = (
+    Column("name", "a-z, 0-9, -", "`job-1`, `job-2`, ... by row", "name of the job, at most 52 characters"),
+    Column("arrival", "seconds", None, "time from the beginning of the trace to the arrival of the job"),
+    Column(
+        "duration",
+        "seconds, or `inf`",
+        None,
+        "time for which the job runs once it has started; `inf`: until the replay ends",
+    ),
+    Column("workers", "whole number", "1", "pods of the job"),
+    Column("min_workers", "whole number", "`workers`", "the job starts when so many workers are bound"),
+    Column("cpu", "CPUs: `8`, `500m`", "0", "CPU request of a worker; rounded up to thousandths"),
+    Column("memory", "`32Gi`, or bytes", "0", "memory request of a worker; rounded up to MiB"),
+    Column("gpu", "whole number", "0", "GPUs of a worker"),
+    Column(
+        "gpu_milli",
+        "1 to 1000",
+        "1000",
+        "thousandths that a worker gets of each of its GPUs; below 1000, pods share the GPU",
+    ),
+    Column("gpu_model", "models between `\\|`", "any", "GPU models that a worker may have; empty for any"),
+    Column("vc", "name", "none", "virtual cluster or team of the job"),
+    Column("priority", "whole number", "0", "priority of the pods"),
+    Column("class", "text", "none", "class of the job, by which results can be grouped"),
+    Column("node_selector", "`zone=a;rack=3`", "none", "labels that a node must have"),
+)
+"""The columns in the order in which they are written."""
+
+REQUIRED: Final = tuple(column.name for column in COLUMNS if column.default is None)
+"""The columns that every file must have."""
+
+_KNOWN: Final = frozenset(column.name for column in COLUMNS)
+#: Priorities of pods that users may set.
+_MOST_PRIORITY: Final = 1_000_000_000
+_LEAST_PRIORITY: Final = -2_147_483_648
+_MOST_GPUS: Final = 1000
+_MODEL: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+
+
+def jobs_of(table: Table) -> Iterator[Job]:
+    """Yield the jobs of a table with the columns of the schema; raise `ConfigError` for the first wrong value."""
+    table.require(REQUIRED, "a trace of jobs")
+    others = [column for column in table.columns if column not in _KNOWN]
+    for number, row in enumerate(table.rows, start=1):
+        yield _job(row, number, others)
+
+
+def _job(row: Row, number: int, others: Sequence[str]) -> Job:
+    workers = row.whole("workers", 1, least=1, most=MOST_WORKERS)
+    job = Job(
+        name=row.text("name", f"job-{number}"),
+        arrival=row.seconds("arrival", most=LONGEST_SECONDS),
+        duration=row.seconds("duration", most=LONGEST_SECONDS, may_be_endless=True),
+        workers=workers,
+        min_workers=row.whole("min_workers", workers, least=1, most=workers),
+        cpu_milli=row.cpu_milli("cpu"),
+        memory_mib=row.memory_mib("memory"),
+        gpus=row.whole("gpu", 0, most=_MOST_GPUS),
+        gpu_milli=row.whole("gpu_milli", WHOLE_GPU, least=1, most=WHOLE_GPU),
+        gpu_models=models_of(row, "gpu_model"),
+        team=row.text("vc"),
+        priority=row.whole("priority", 0, least=_LEAST_PRIORITY, most=_MOST_PRIORITY),
+        job_class=row.text("class"),
+        node_selector=row.labels("node_selector"),
+        columns={column: row.values[column] for column in others},
+    )
+    problem = next(job.problems(), None)
+    if problem is not None:
+        column, _, _ = problem.partition(" ")
+        raise row.mistake(column, problem)
+    return job
+
+
+def models_of(row: Row, column: str) -> tuple[str, ...]:
+    """Return the GPU models of a cell, each once."""
+    models = tuple(dict.fromkeys(each for each in row.text(column).split("|") if each))
+    for model in models:
+        if not _MODEL.fullmatch(model):
+            raise row.mistake(column, f"{model!r} cannot be the value of a label")
+    return models
+
+
+def row_of(job: Job) -> dict[str, str]:
+    """Return the row of a job, from which `jobs_of` makes an equal job."""
+    cpus, rest = divmod(job.cpu_milli, 1000)
+    return {
+        "name": job.name,
+        "arrival": _number(job.arrival),
+        "duration": _number(job.duration),
+        "workers": str(job.workers),
+        "min_workers": str(job.min_workers),
+        "cpu": f"{job.cpu_milli}m" if rest else str(cpus),
+        "memory": f"{job.memory_mib}Mi",
+        "gpu": str(job.gpus),
+        "gpu_milli": str(job.gpu_milli),
+        "gpu_model": "|".join(job.gpu_models),
+        "vc": job.team,
+        "priority": str(job.priority),
+        "class": job.job_class,
+        "node_selector": ";".join(f"{key}={value}" for key, value in job.node_selector.items()),
+        **job.columns,
+    }
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else repr(float(value))

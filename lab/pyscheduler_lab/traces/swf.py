@@ -1,0 +1,154 @@
+"""Read the Standard Workload Format of the Parallel Workloads Archive.
+
+A line has 18 numbers, -1 for unknown ones. Lines that begin with `;` are comments, and some of them name properties of
+the cluster, such as `; MaxProcs: 128`. A job of P processors becomes pods with one CPU per processor. If the header
+says how many processors a node has (MaxProcs and MaxNodes), the job has as few pods as nodes; otherwise, or with the
+shape `worker`, one pod per processor. Source: https://www.cs.huji.ac.il/labs/parallel/workload/swf.html.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler_lab.data.tables import Row
+from pyscheduler_lab.traces.found import Found
+from pyscheduler_lab.traces.job import LONGEST_SECONDS, MOST_WORKERS, Job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyscheduler_lab.traces.found import Shape
+
+__all__ = ["is_swf", "read_swf"]
+
+_FIELDS: Final = (
+    "job",
+    "submit",
+    "wait",
+    "run_time",
+    "allocated_processors",
+    "cpu_time",
+    "used_memory",
+    "requested_processors",
+    "requested_time",
+    "requested_memory",
+    "status",
+    "user",
+    "group",
+    "executable",
+    "queue",
+    "partition",
+    "preceding_job",
+    "think_time",
+)
+#: Fields that are passed on to the results.
+_OTHERS: Final = (
+    "wait",
+    "cpu_time",
+    "requested_time",
+    "status",
+    "user",
+    "group",
+    "executable",
+    "queue",
+    "partition",
+    "preceding_job",
+    "think_time",
+)
+_HEADER: Final = re.compile(r";\s*(?P<key>MaxProcs|MaxNodes)\s*:\s*(?P<value>\d+)")
+_LINE: Final = re.compile(rb"[-+0-9.eE]+(\s+[-+0-9.eE]+){17}\s*")
+_UNKNOWN: Final = -1.0
+
+
+def is_swf(content: bytes) -> bool:
+    """Return True if the first line that is no comment has 18 numbers."""
+    for line in content.splitlines():
+        if line.strip() and not line.lstrip().startswith(b";"):
+            return _LINE.fullmatch(line.strip()) is not None
+    return False
+
+
+def read_swf(content: bytes, source: str, shape: Shape | None) -> Found:
+    """Return the jobs; those whose run time or processors are unknown are left out, and counted."""
+    header: dict[str, int] = {}
+    jobs: list[Job] = []
+    notes: Counter[str] = Counter()
+    rows = [*_rows(content, source, header)]
+    processors = _processors_per_node(header)
+    if shape == "nodepack" and processors is None:
+        text = (
+            "--shape nodepack: the file does not say how many processors a node has (MaxProcs and MaxNodes); use worker"
+        )
+        raise ConfigError(text, source=source)
+    per_worker = 1 if shape == "worker" or processors is None else processors
+    for row in rows:
+        count = next((value for value in map(row.whole_or_unknown, _COUNTS) if value > 0), 0)
+        run_time = row.known("run_time")
+        if run_time is None:
+            notes["jobs left out: run time unknown"] += 1
+        elif not count:
+            notes["jobs left out: number of processors unknown"] += 1
+        else:
+            jobs.append(_job(row, count, run_time, per_worker))
+    return Found(jobs=jobs, notes=notes)
+
+
+_COUNTS: Final = ("requested_processors", "allocated_processors")
+
+
+class _Line(Row):
+    """A line; -1 stands for what is unknown."""
+
+    def known(self, field: str) -> float | None:
+        """Return a number of 0 or more, or None for -1."""
+        value = self.number(field, least=_UNKNOWN, most=LONGEST_SECONDS)
+        if _UNKNOWN < value < 0:
+            raise self.mistake(field, f"the value is {self.text(field)!r}; it must be 0 or more, or -1 for unknown")
+        return None if value == _UNKNOWN else value
+
+    def whole_or_unknown(self, field: str) -> int:
+        """Return a whole number, -1 for unknown."""
+        return self.whole(field, least=-1, most=MOST_WORKERS)
+
+
+def _rows(content: bytes, source: str, header: dict[str, int]) -> Iterator[_Line]:
+    for number, line in enumerate(content.decode("utf-8", errors="replace").splitlines(), start=1):
+        text = line.strip()
+        if text.startswith(";"):
+            found = _HEADER.match(text)
+            if found is not None:
+                header[found["key"]] = int(found["value"])
+        elif text:
+            values = text.split()
+            if len(values) != len(_FIELDS):
+                raise ConfigError(f"line {number} has {len(values)} fields, not {len(_FIELDS)}", source=source)
+            yield _Line(source, f"line {number}", dict(zip(_FIELDS, values, strict=True)))
+
+
+def _processors_per_node(header: Mapping[str, int]) -> int | None:
+    processors, nodes = header.get("MaxProcs", 0), header.get("MaxNodes", 0)
+    return max(processors // nodes, 1) if processors and nodes else None
+
+
+def _job(row: _Line, processors: int, run_time: float, per_worker: int) -> Job:
+    workers = math.ceil(processors / per_worker)
+    cpus = math.ceil(processors / workers)
+    # Kilobytes per processor.
+    memory = row.known("requested_memory") or row.known("used_memory") or 0.0
+    job = Job(
+        name=f"swf-{row.whole('job')}",
+        arrival=row.number("submit", most=LONGEST_SECONDS),
+        duration=run_time,
+        workers=workers,
+        cpu_milli=cpus * 1000,
+        memory_mib=math.ceil(memory * cpus / 1024),
+        columns={field: row.values[field] for field in _OTHERS},
+    )
+    problem = next(job.problems(), None)
+    if problem is not None:
+        raise row.mistake(problem.partition(" ")[0], problem)
+    return job

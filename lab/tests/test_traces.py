@@ -1,0 +1,334 @@
+"""Traces: the schema, the readers of other forms, and the messages about wrong values."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler_lab.traces import Job, Trace
+from pyscheduler_lab.traces.catalog import TRACES
+from pyscheduler_lab.traces.found import Shape
+from pyscheduler_lab.traces.schema import COLUMNS
+
+HEAD = "name,arrival,duration,workers,gpu,cpu,memory"
+ROW = "j,3,40,16,1,8,32Gi"
+OLD_HEAD = "job_id,vc,arrival_s,duration_s,workers,gpu_per_worker,cpu_milli_per_worker,memory_mib_per_worker"
+OLD_ROW = "j,a,3,40,16,1,8000,32768"
+PACKED = "nodepack_workers,nodepack_gpu_per_worker"
+
+
+def write(path: Path, *lines: str) -> str:
+    """Write a trace; return its path as it is typed."""
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def test_every_column_of_the_schema_is_read(tmp_path: Path) -> None:
+    """Columns that the schema does not know are kept for the results."""
+    values = {
+        "name": "j",
+        "arrival": "3.5",
+        "duration": "inf",
+        "workers": "4",
+        "min_workers": "2",
+        "cpu": "1500m",
+        "memory": "32Gi",
+        "gpu": "1",
+        "gpu_milli": "460",
+        "gpu_model": "A100|T4",
+        "vc": "a",
+        "priority": "-5",
+        "class": "LS",
+        "node_selector": "zone=a;rack=3",
+        "user": "u7",
+    }
+    assert [*values][:-1] == [column.name for column in COLUMNS]
+    (job,) = Trace.read(write(tmp_path / "t.csv", ",".join(values), ",".join(values.values()))).jobs
+    assert job == Job(
+        name="j",
+        arrival=3.5,
+        duration=math.inf,
+        workers=4,
+        min_workers=2,
+        cpu_milli=1500,
+        memory_mib=32768,
+        gpus=1,
+        gpu_milli=460,
+        gpu_models=("A100", "T4"),
+        team="a",
+        priority=-5,
+        job_class="LS",
+        node_selector={"zone": "a", "rack": "3"},
+        columns={"user": "u7"},
+    )
+    assert (job.gpu_count, job.shares_gpus, job.is_gang, job.is_endless) == (1.84, True, True, True)
+
+
+def test_missing_columns_have_defaults(tmp_path: Path) -> None:
+    """Only arrival and duration are required; rows without names are numbered."""
+    path = tmp_path / "mine.csv.gz"
+    path.write_bytes(gzip.compress(b"arrival,duration\n7.5,1\n2,1\n"))
+    trace = Trace.read(path)
+    assert [(job.name, job.arrival) for job in trace.jobs] == [("job-2", 2), ("job-1", 7.5)]
+    first = trace.jobs[0]
+    assert (first.workers, first.min_workers, first.gpus, first.cpu_milli, first.gpu_milli) == (1, 1, 0, 0, 1000)
+    assert (trace.name, trace.source) == ("mine", str(path))
+    assert trace.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("name", ["openb", "openb-gpuspec33", "openb-multigpu50", "kalos"])
+def test_written_trace_is_read_as_equal_jobs(name: str, tmp_path: Path) -> None:
+    """`write` uses the schema, whatever form the trace was read from."""
+    trace = Trace.read(name).first(500)
+    trace.write(tmp_path / "copy.csv")
+    assert Trace.read(tmp_path / "copy.csv").jobs == trace.jobs
+
+
+def test_trace_made_in_python() -> None:
+    """Jobs are sorted by arrival; equal jobs have an equal hash; jobs that cannot be replayed are refused."""
+    one, two = Job(name="b", arrival=0, duration=60, gpus=8), Job(name="a", arrival=0, duration=60)
+    trace = Trace(jobs=[one, two])
+    assert trace.jobs == (two, one)
+    assert trace.sha256 == Trace(jobs=[two, one]).sha256 != trace.first(1).sha256
+    with pytest.raises(ConfigError, match="two jobs have the name b"):
+        Trace(jobs=[one, one])
+    for wrong, text in (
+        ({"name": "B_1"}, "job B_1: name 'B_1' cannot be the name of an object"),
+        ({"duration": -1}, "duration is -1; it must be from 0"),
+        ({"workers": 2, "min_workers": 3}, "min_workers is 3; it must be from 1 to workers"),
+        ({"gpus": 1, "gpu_milli": 0}, "gpu_milli is 0; it must be from 1 to 1000"),
+    ):
+        with pytest.raises(ConfigError) as raised:
+            Trace(jobs=[Job(**{"name": "b", "arrival": 0, "duration": 60, **wrong})])
+        assert text in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "complaint"),
+    [
+        pytest.param(["sn,cpu"], "not a trace of jobs: missing columns: arrival, duration", id="columns"),
+        pytest.param([HEAD], "the trace has no jobs", id="empty"),
+        pytest.param([f"{HEAD},gpu", f"{ROW},1"], "the columns have no names of their own: gpu", id="column twice"),
+        pytest.param([HEAD, ROW, "k,,1,1,1,1,1"], "line 3, column arrival: the value is missing", id="missing"),
+        pytest.param([HEAD, ROW.replace("40", "long")], "line 2, column duration: the value is 'long'", id="word"),
+        pytest.param([HEAD, ROW.replace("40", "-1")], "line 2, column duration: the value is '-1'", id="negative"),
+        pytest.param([HEAD, ROW.replace("40", "nan")], "column duration: the value is 'nan'", id="no number"),
+        pytest.param([HEAD, ROW.replace(",3,", ",inf,")], "column arrival: the value is 'inf'", id="never arrives"),
+        pytest.param([HEAD, ROW.replace("40", "1_0")], "column duration: the value is '1_0'", id="underscore"),
+        pytest.param([HEAD, ROW.replace("40", "٤")], "column duration: the value is '٤'", id="other digits"),
+        pytest.param([HEAD, ROW.replace("40", "1e300")], "column duration: the value is '1e300'", id="ages"),
+        pytest.param([HEAD, ROW.replace(",3,", ",1e12,")], "column arrival: the value is '1e12'", id="far future"),
+        pytest.param([HEAD, "j,a,3"], "line 2 has no workers, gpu, cpu, memory", id="short row"),
+        pytest.param([HEAD, f"{ROW},9"], "line 2 has more values than there are columns", id="long row"),
+        pytest.param([HEAD, ROW.replace("16", "0.5")], "line 2, column workers: the value is '0.5'", id="half"),
+        pytest.param(
+            [HEAD, ROW.replace("16", "0")], "column workers: the value is '0'; it must be a number from 1", id="nobody"
+        ),
+        pytest.param([HEAD, ROW.replace("16", "100001")], "must be a number from 1 to 100000", id="too many workers"),
+        pytest.param(
+            [HEAD, ROW, ROW.replace("j,", "k,").replace(",1,", ",1.5,")],
+            "line 3, column gpu: the value is '1.5'; it must be a whole number",
+            id="part of a GPU",
+        ),
+        pytest.param(
+            [HEAD, ROW.replace(",8,", ",-8,")], "column cpu: the value is '-8'; it must be a number of CPUs", id="cpu"
+        ),
+        pytest.param(
+            [HEAD, ROW.replace("32Gi", "32GB")],
+            "column memory: the value is '32GB'; it must be an amount of memory",
+            id="memory",
+        ),
+        pytest.param(
+            [HEAD, ROW.replace("j,", "J_1,")], "line 2, column name: name 'J_1' cannot be the name", id="name"
+        ),
+        pytest.param([HEAD, ROW, ROW], "two jobs have the name j", id="twice"),
+        pytest.param([f"{HEAD},gpu_milli", f"{ROW},1001"], "column gpu_milli: the value is '1001'", id="over one GPU"),
+        pytest.param(
+            [f"{HEAD},min_workers", f"{ROW},17"],
+            "column min_workers: the value is '17'; it must be a number from 1 to 16",
+            id="minimum",
+        ),
+        pytest.param(
+            [f"{HEAD},node_selector", f"{ROW},zone"],
+            "column node_selector: the value is 'zone'; it must be labels",
+            id="selector",
+        ),
+        pytest.param(
+            [f"{HEAD},gpu_model", f"{ROW},A 100"],
+            "column gpu_model: 'A 100' cannot be the value of a label",
+            id="model",
+        ),
+        pytest.param(
+            [OLD_HEAD, OLD_ROW.replace("16", "0.5")], "line 2, column workers: the value is '0.5'", id="other form"
+        ),
+        pytest.param(
+            [OLD_HEAD, OLD_ROW.replace("8000", "0.1")],
+            "column cpu_milli_per_worker: the value is '0.1'",
+            id="other form, cpu",
+        ),
+        pytest.param(
+            [OLD_HEAD, OLD_ROW.replace(",1,", ",0.5,")],
+            "column gpu_per_worker: the value is '0.5'",
+            id="other form, half a GPU",
+        ),
+        pytest.param(
+            [f"{OLD_HEAD},{PACKED}", f"{OLD_ROW},2.5,8"], "column nodepack_workers: the value is '2.5'", id="packed"
+        ),
+        pytest.param(
+            [f"{OLD_HEAD},{PACKED}", f"{OLD_ROW.replace(',1,', ',3,')},2,8"],
+            "column nodepack_gpu_per_worker: the value is 8, no multiple",
+            id="packed rest",
+        ),
+        pytest.param(
+            [OLD_HEAD.replace(",workers", ""), "j,a,3,40,1,1,1"],
+            "not a trace of jobs: missing columns: workers",
+            id="other form, columns",
+        ),
+    ],
+)
+def test_mistakes_in_a_trace_are_reported(tmp_path: Path, lines: list[str], complaint: str) -> None:
+    """In one line that names the file, the line and the column."""
+    trace = write(tmp_path / "t.csv", *lines)
+    with pytest.raises(ConfigError) as raised:
+        Trace.read(trace)
+    assert raised.value.source == trace
+    assert complaint in " ".join(raised.value.problems)
+
+
+def test_unreadable_trace_is_reported(tmp_path: Path) -> None:
+    """Unknown names, directories, files that break off, and text in another encoding."""
+    with pytest.raises(ConfigError, match='no file "nobody", and no trace of that name; known are philly, kalos'):
+        Trace.read("nobody")
+    with pytest.raises(ConfigError, match="is a directory without recordings"):
+        Trace.read(tmp_path)
+    whole = gzip.compress(f"{HEAD}\n{ROW}\n".encode())
+    (tmp_path / "broken.gz").write_bytes(whole[:-12])
+    with pytest.raises(ConfigError, match="cannot be read: "):
+        Trace.read(tmp_path / "broken.gz")
+    (tmp_path / "latin.csv").write_bytes(f"{HEAD}\n{ROW}\n".replace("j", "ü").encode("latin-1"))
+    with pytest.raises(ConfigError, match="line 2: not UTF-8 text"):
+        Trace.read(tmp_path / "latin.csv")
+
+
+def test_virtual_clusters_are_never_merged_without_a_word(tmp_path: Path) -> None:
+    """One is chosen, or all share the nodes because the user says so."""
+    trace = write(tmp_path / "t.csv", f"{HEAD},vc", f"{ROW},a", f"{ROW.replace('j,', 'k,')},b")
+    with pytest.raises(ConfigError, match=r"choose one with --vc: a, b; or let all of them .* with --merge-vcs"):
+        Trace.read(trace)
+    assert [job.name for job in Trace.read(trace, vc="b").jobs] == ["k"]
+    assert [job.name for job in Trace.read(trace, merge_vcs=True).jobs] == ["j", "k"]
+    with pytest.raises(ConfigError, match='no virtual cluster "c" in the trace; it has a, b'):
+        Trace.read(trace, vc="c")
+
+
+@pytest.mark.parametrize(
+    ("shape", "worker"),
+    [
+        pytest.param("worker", (16, 1, 8000, 32768), id="a worker per GPU"),
+        pytest.param("nodepack", (2, 8, 64000, 262144), id="whole nodes"),
+        pytest.param(None, (2, 8, 64000, 262144), id="whole nodes by default"),
+    ],
+)
+def test_both_shapes_request_the_same_total(
+    tmp_path: Path, shape: Shape | None, worker: tuple[int, int, int, int]
+) -> None:
+    """CPU and memory go with a worker's GPUs."""
+    trace = write(tmp_path / "t.csv", f"{OLD_HEAD},{PACKED}", f"{OLD_ROW},2,8")
+    (job,) = Trace.read(trace, shape=shape).jobs
+    assert (job.workers, job.gpus, job.cpu_milli, job.memory_mib) == worker
+    assert (job.name, job.arrival, job.duration, job.gpu_count, job.is_gang) == ("j", 3, 40, 16, True)
+
+
+@pytest.mark.parametrize("lines", [[HEAD, ROW], [OLD_HEAD, OLD_ROW]], ids=["schema", "other form"])
+def test_shape_that_a_file_has_not_is_refused(tmp_path: Path, lines: list[str]) -> None:
+    """The message names the shape that the file has."""
+    with pytest.raises(ConfigError, match="no columns for this shape; use worker"):
+        Trace.read(write(tmp_path / "t.csv", *lines), shape="nodepack")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "options", "figures"),
+    [
+        # Jobs, workers, jobs with parts of GPUs, jobs that need models: from the notices of the data.
+        ("philly", {"merge_vcs": True}, (10_879, None, 0, 0)),
+        ("kalos", {}, (319, None, 0, 0)),
+        ("alibaba-2017", {}, (31_756, 2_551_075, 0, 0)),
+        ("openb", {}, (8152, 8152, 3078, 0)),
+        ("openb-cpu050", {}, (7439, 7439, None, 0)),
+        ("openb-gpushare100", {}, (8152, 8152, None, 0)),
+        ("openb-gpuspec33", {}, (8152, 8152, None, 2388)),
+        ("openb-multigpu50", {}, (9061, 9061, None, 0)),
+    ],
+)
+def test_traces_of_the_lab_agree_with_their_notices(
+    name: str, options: dict[str, Any], figures: tuple[int | None, ...]
+) -> None:
+    """Each can be read by its name, with its terms."""
+    trace = Trace.read(name, **options)
+    jobs = trace.jobs
+    found = (
+        len(jobs),
+        sum(job.workers for job in jobs),
+        sum(job.shares_gpus for job in jobs),
+        sum(bool(job.gpu_models) for job in jobs),
+    )
+    assert [one for one, wanted in zip(found, figures, strict=True) if wanted is not None] == [
+        wanted for wanted in figures if wanted is not None
+    ]
+    assert trace.licence
+    assert trace.origin
+    assert TRACES[name].file in TRACES[name].notice
+    if name == "openb":
+        assert sum(job.gpu_count for job in jobs) == pytest.approx(6086.8)
+        assert max(job.arrival + job.duration for job in jobs) <= 12_902_960
+    if name == "kalos":
+        assert sum(job.gpu_count * job.duration for job in jobs) / 3600 == pytest.approx(456_843, abs=1)
+
+
+SWF = """\
+; MaxNodes: 4
+; MaxProcs: 32
+; Note: a comment
+  1 0 10 100 16 -1 2048 16 200 -1 1 3 1 5 1 -1 -1 -1
+  2 5 -1 50.5 -1 -1 -1 4 -1 1024 0 4 1 -1 2 -1 1 -1
+  3 7 -1 -1 8 -1 -1 -1 -1 -1 5 4 1 -1 2 -1 -1 -1
+  4 9 -1 20 -1 -1 -1 -1 -1 -1 1 4 1 -1 2 -1 -1 -1
+"""
+
+
+def test_swf_is_read(tmp_path: Path) -> None:
+    """-1 is unknown: such jobs are left out and counted where they could not run; memory is per processor."""
+    trace = Trace.read(write(tmp_path / "log.swf", SWF.rstrip()))
+    assert [
+        (job.name, job.arrival, job.duration, job.workers, job.cpu_milli, job.memory_mib) for job in trace.jobs
+    ] == [
+        ("swf-1", 0, 100, 2, 8000, 16),
+        ("swf-2", 5, 50.5, 1, 4000, 4),
+    ]
+    assert trace.notes == {"jobs left out: run time unknown": 1, "jobs left out: number of processors unknown": 1}
+    assert trace.jobs[0].columns["user"] == "3"
+    apart = Trace.read(tmp_path / "log.swf", shape="worker").jobs[0]
+    assert (apart.workers, apart.cpu_milli, apart.memory_mib) == (16, 1000, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (SWF.replace(" 50.5 ", " -7 "), "line 5, column run_time: the value is '-7'; it must be a number of -1"),
+        (SWF.replace(" 50.5 ", " -0.5 "), "column run_time: the value is '-0.5'; it must be 0 or more, or -1"),
+        (SWF + "5 9 -1 20\n", "line 8 has 4 fields, not 18"),
+        (SWF.replace("  2 5 ", "  2 x "), "line 5, column submit: the value is 'x'"),
+    ],
+)
+def test_mistakes_in_swf_are_reported(text: str, complaint: str, tmp_path: Path) -> None:
+    """With line and field."""
+    with pytest.raises(ConfigError) as raised:
+        Trace.read(write(tmp_path / "log.swf", text.rstrip()))
+    assert complaint.split(";", maxsplit=1)[0] in " ".join(raised.value.problems)
