@@ -74,8 +74,8 @@ def test_jobs_arrive_run_and_end(config: str) -> None:
     assert report.partial_gpu_seconds == 0
     assert report.warnings == {}
     assert report.attempts == sum(report.attempts_by_result.values()) >= 4
-    assert not played.cluster.pods()
-    assert not played.cluster.objects("scheduling.x-k8s.io/v1alpha1", "PodGroup")
+    assert not played.cluster.server.pods()
+    assert not played.cluster.server.objects("scheduling.x-k8s.io/v1alpha1", "PodGroup")
 
 
 def test_gpus_held_by_incomplete_jobs_are_integrated() -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler_lab.clusters import Cluster
     from pyscheduler_lab.simulation.replay import Progress
+    from pyscheduler_lab.simulation.replay_cluster import Fidelity
     from pyscheduler_lab.simulation.replay_meter import JobRun
     from pyscheduler_lab.traces import Job
 
@@ -206,13 +207,14 @@ def compare(
     *,
     registry: Callable[[], Registry],
     seed: int = 0,
+    fidelity: Fidelity = "full",
     progress: Callable[[str, Progress], object] = lambda _name, _progress: None,
 ) -> list[PolicyResult]:
     """Replay the jobs under each policy; `registry` makes the plugins of one replay."""
     results = []
     for policy in policies:
         plan = _plan(policy, teams, jobs)
-        played = Replay(jobs, cluster, policy.config, registry=registry(), seed=seed, queues=plan)
+        played = Replay(jobs, cluster, policy.config, registry=registry(), seed=seed, queues=plan, fidelity=fidelity)
         report = asyncio.run(played.run(partial(progress, policy.name)))
         runs = list(played.meter.runs.values())
         messages = played.waiting_messages()

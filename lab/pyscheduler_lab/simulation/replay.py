@@ -1,11 +1,12 @@
 """Replay a trace of jobs: they arrive, wait until all their workers are bound, run, and end.
 
-The replay runs the real scheduler and its client on the in-process transport of the embedded API server; only time is
-virtual. A job of several workers is a pod group, of the kind that the profile's group plugin reads. If the profile has
-no group plugin, the job is a PodGroup of scheduler-plugins, which has no effect. A job of one worker is a pod without a
-group. When the minimum of workers of a job is bound, the job runs for its duration. Then its objects are deleted. If
-evictions leave fewer workers, the replay restarts the job, as a job controller does: it creates all workers again, and
-the job runs for its whole duration again. Otherwise, only the evicted worker is created again.
+The replay runs the real scheduler in virtual time. With the fidelity `full`, its client talks to an API server in this
+process; with `decisions`, to typed objects in memory, which is faster and decides the same (`replay_cluster`). A job of
+several workers is a pod group, of the kind that the profile's group plugin reads. If the profile has no group plugin,
+the job is a PodGroup of scheduler-plugins, which has no effect. A job of one worker is a pod without a group. When the
+minimum of workers of a job is bound, the job runs for its duration. Then its objects are deleted. If evictions leave
+fewer workers, the replay restarts the job, as a job controller does: it creates all workers again, and the job runs for
+its whole duration again. Otherwise, only the evicted worker is created again.
 
 Differs from a real cluster in two points that do not affect scheduling: watches never end, and all workers of a job run
 as soon as they are bound.
@@ -18,20 +19,19 @@ import time
 from collections import Counter
 from contextlib import contextmanager, suppress
 from functools import partial
-from math import inf
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from kube_testserver.cluster import EmbeddedCluster
 from kube_testserver.virtual_time import VirtualClock
-from pyscheduler.cluster.in_process import InProcessTransport
+from kube_testserver.wire import new_uid
 from pyscheduler.framework.errors import APIError
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler_lab.simulation.gpu_profile import RESERVATIONS, with_gpu_sharing
 from pyscheduler_lab.simulation.group_objects import default_dialect, definitions
 from pyscheduler_lab.simulation.queue_plan import batch_definitions
+from pyscheduler_lab.simulation.replay_cluster import DecisionCluster, ServedCluster
 from pyscheduler_lab.simulation.replay_meter import Meter
 from pyscheduler_lab.simulation.replay_objects import NAMESPACE, group_of, pod_of, pods_of
 from pyscheduler_lab.simulation.replay_report import (
@@ -45,17 +45,13 @@ from pyscheduler_lab.simulation.scheduler_process import SchedulerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractAsyncContextManager
 
-    from kube_objects.clock import Clock
-    from pyscheduler.cluster.real.client import RealClient
     from pyscheduler.config.types import Configuration
-    from pyscheduler.framework.recorder import Recorder
     from pyscheduler.runtime.assembly.registry import Registry
-    from pyscheduler.scheduler.ports import ClientSettings, Stream
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler_lab.clusters import Cluster
     from pyscheduler_lab.simulation.queue_plan import QueuePlan
+    from pyscheduler_lab.simulation.replay_cluster import Fidelity
     from pyscheduler_lab.simulation.replay_meter import JobRun
     from pyscheduler_lab.traces import Job
 
@@ -74,27 +70,9 @@ _STRIDE_SECONDS: Final = 3600.0
 _STUCK_SECONDS: Final = 4 * 3600.0
 #: A controller creates the workers of an evicted job again so much later.
 _RESTART_SECONDS: Final = 1.0
-#: Number of changes that the server keeps for watches; no watch is behind by more than a few.
-_HISTORY: Final = 4096
-#: Requested duration of a watch, in seconds.
-_FOR_EVER: Final = str(100 * 365 * 86400)
 #: The group plugins' counter of deadlocks, and its labels for resolved deadlocks.
 _DEADLOCKS: Final = "pyscheduler_podgroup_deadlocks_total"
 _RESOLVED: Final = (("result", "resolved"),)
-
-
-class _LastingTransport(InProcessTransport):
-    """Opens watches that never end and send no bookmarks, which would be most of the work over months of time."""
-
-    def stream(
-        self, path: str, *, query: Mapping[str, str] | None = None, timeout_seconds: float | None = None
-    ) -> AbstractAsyncContextManager[Stream]:
-        lasting = {**(query or {}), "timeoutSeconds": _FOR_EVER, "allowWatchBookmarks": "false"}
-        return super().stream(path, query=lasting, timeout_seconds=timeout_seconds)
-
-    def connect(self, settings: ClientSettings, *, clock: Clock, rng: random.Random, recorder: Recorder) -> RealClient:
-        silent = attrs.evolve(settings, silence_seconds=inf)
-        return super().connect(silent, clock=clock, rng=rng, recorder=recorder)
 
 
 class _Counts(NullRecorder):
@@ -151,6 +129,9 @@ class Replay:
     GPUs, the first profile of `config` gets the plugin GpuSharing.
     """
 
+    #: The cluster, for inspection by the caller.
+    cluster: DecisionCluster | ServedCluster
+
     def __init__(
         self,
         jobs: Sequence[Job],
@@ -161,6 +142,7 @@ class Replay:
         settings: Settings | None = None,
         seed: int = 0,
         queues: QueuePlan | None = None,
+        fidelity: Fidelity = "full",
     ) -> None:
         self._jobs = jobs
         self._queues = queues
@@ -173,11 +155,12 @@ class Replay:
         self._rng = random.Random(f"replay/{seed}")
         self._clock = VirtualClock()
         self._began = self._clock.now()
-        #: The cluster, for inspection by the caller.
-        self.cluster = EmbeddedCluster(
-            clock=self._clock, rng=random.Random(self._rng.getrandbits(64)), history_limit=_HISTORY
+        cluster = DecisionCluster if fidelity == "decisions" else ServedCluster
+        self.cluster = cluster(
+            clock=self._clock,
+            rng=random.Random(self._rng.getrandbits(64)),
+            uid=partial(new_uid, random.Random(f"replay/{seed}/uids")),
         )
-        self._lifecycle = self.cluster.lifecycle()
         self._counts = _Counts()
         self._process = SchedulerProcess(self._clock, self._build)
         self._scheduler = self._process.build()
@@ -205,7 +188,7 @@ class Replay:
     def _build(self) -> Scheduler:
         return build(
             self._config,
-            _LastingTransport(self.cluster.router),
+            self.cluster.transport(),
             self._clock,
             random.Random(self._rng.getrandbits(64)),
             registry=self._registry,
@@ -216,10 +199,8 @@ class Replay:
     def waiting_messages(self) -> dict[str, str]:
         """Return by name of a job why one of its pods without a node waits, as the condition of the pod says it."""
         found: dict[str, str] = {}
-        for pod in self.cluster.pods(namespace=NAMESPACE):
-            for condition in pod.get("status", {}).get("conditions", ()):
-                if condition["type"] == "PodScheduled" and condition["status"] == "False":
-                    found.setdefault(pod["metadata"]["name"].rpartition("-")[0], condition.get("message", ""))
+        for name, message in self.cluster.waiting(NAMESPACE).items():
+            found.setdefault(name.rpartition("-")[0], message)
         return found
 
     def never_ran(self) -> dict[str, str]:
@@ -244,20 +225,21 @@ class Replay:
             self.meter.stop()
             return self._report(time.perf_counter() - began)
         finally:
-            self._lifecycle.stop()
+            self.cluster.stop()
             await self._process.end()
 
     # --- what happens ----------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        self.cluster.add(*definitions(self._table, self.cluster))
+        self.cluster.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        self.cluster.add(*definitions(self._table))
         if self._queues is not None:
             self.cluster.add(*batch_definitions(), *self._queues.manifests)
         self.cluster.add(*self._nodes.manifests(shares_gpus=self._shares_gpus))
         if self._shares_gpus:
             self.cluster.add(RESERVATIONS)
         self.meter.start()
-        self._lifecycle.start()
+        self.cluster.start()
         await self._process.begin()
         self._began = self._clock.now()
         for job in self._jobs:

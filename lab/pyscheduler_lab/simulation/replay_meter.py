@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from kube_testserver.controllers.follower import Follower
-from kube_testserver.resources.builtin import PODS
+from pyscheduler_lab.simulation.decisions.typed_cluster import Binding
 from pyscheduler_lab.traces.job import gpus_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable
 
-    from kube_testserver.cluster import EmbeddedCluster
-    from kube_testserver.store import Change, Record
+    from pyscheduler_lab.simulation.replay_cluster import ReplayCluster
     from pyscheduler_lab.traces import Job
 
 __all__ = ["JobRun", "Meter", "Moment"]
@@ -34,8 +32,8 @@ class JobRun:
     #: When the minimum of workers was bound.
     started: float | None = None
     ended: float | None = None
-    #: Names of the bound workers.
-    bound: set[str] = attrs.Factory(set)
+    #: The nodes of the bound workers, by name of the worker.
+    bound: dict[str, str] = attrs.Factory(dict)
     #: Begin and end of each run so far; the last one is whole, the others were interrupted by an eviction.
     spans: list[tuple[float, float]] = attrs.Factory(list)
     #: Too few workers were left after an eviction, and the job is not created again yet.
@@ -72,7 +70,7 @@ class Meter:
 
     def __init__(
         self,
-        cluster: EmbeddedCluster,
+        cluster: ReplayCluster,
         *,
         now: Callable[[], float],
         reserved: Callable[[], Iterable[str]],
@@ -96,14 +94,14 @@ class Meter:
         self.endless = 0
         #: Thousandths of GPUs of bound workers whose jobs do not run yet.
         self._idle_milli = 0
+        #: All bindings of workers, in order.
+        self.bindings: list[Binding] = []
         self.moments: list[Moment] = []
         self.used_gpu_seconds = 0.0
         self.partial_gpu_seconds = 0.0
         #: When a job last arrived or ended, or a worker was bound.
         self.last_event = 0.0
-        self._follower = Follower(
-            cluster.registry.collection(PODS), clock=cluster.clock, listed=self._listed, changed=self._changed
-        )
+        self._feed = cluster.follow(self)
 
     @property
     def used(self) -> float:
@@ -112,11 +110,11 @@ class Meter:
 
     def start(self) -> None:
         """Start to follow."""
-        self._follower.start()
+        self._feed.start()
 
     def stop(self) -> None:
         """Stop to follow, and account for the time until now."""
-        self._follower.stop()
+        self._feed.stop()
         self._account(self._now())
 
     # --- jobs ------------------------------------------------------------------------------------
@@ -141,14 +139,14 @@ class Meter:
 
     def resume(self, run: JobRun) -> None:
         """Forget the removed workers of an interrupted job, before its pods are created again."""
-        self._follower.catch_up()
+        self._feed.catch_up()
         run.is_interrupted = False
 
     # --- time ------------------------------------------------------------------------------------
 
     def look(self) -> None:
         """Read the cluster at rest; its state holds until the next event."""
-        self._follower.catch_up()
+        self._feed.catch_up()
         idle_milli = self._idle_milli
         for name in self._reserved():
             run = self._job_of.get(name)
@@ -170,27 +168,20 @@ class Meter:
 
     # --- following -------------------------------------------------------------------------------
 
-    def _listed(self, records: Sequence[Record]) -> None:
-        present = {record.name for record in records}
+    def listed(self, names: Collection[str]) -> None:
+        """Note that only these pods exist."""
+        present = set(names)
         for name in [name for name in self._job_of if name not in present]:
-            self._lost(name)
-        for record in records:
-            self._look_at(record)
+            self.lost(name)
 
-    def _changed(self, change: Change) -> None:
-        if change.type == "DELETED":
-            self._lost(change.record.name)
-        else:
-            self._look_at(change.record)
-
-    def _look_at(self, record: Record) -> None:
-        if not record.fields.get("spec.nodeName"):
+    def bound(self, name: str, node: str) -> None:
+        """Note that a pod has a node; it may have been noted before."""
+        run = self._job_of.get(name)
+        if run is None or run.is_interrupted or name in run.bound:
             return
-        run = self._job_of.get(record.name)
-        if run is None or run.is_interrupted or record.name in run.bound:
-            return
-        run.bound.add(record.name)
+        run.bound[name] = node
         self.last_event = self._now()
+        self.bindings.append(Binding(self.last_event, name, node))
         if run.started is not None:
             self._used_milli += run.job.worker_gpu_milli
             return
@@ -203,15 +194,15 @@ class Meter:
             self._count(run, 1)
             self._complete(run)
 
-    def _lost(self, name: str) -> None:
-        """Record that a worker was evicted: with too few left, its job does not run until it is created again."""
+    def lost(self, name: str) -> None:
+        """Note that a pod is gone: with too few left, its job does not run until it is created again."""
         run = self._job_of.get(name)
         if run is None or run.is_interrupted:
             return
         self.last_event = self._now()
-        if run.started is not None and len(run.bound - {name}) >= run.job.min_workers:
+        if run.started is not None and len(run.bound.keys() - {name}) >= run.job.min_workers:
             self._used_milli -= run.job.worker_gpu_milli if name in run.bound else 0
-            run.bound.discard(name)
+            run.bound.pop(name, None)
             self._replace(run, name)
             return
         if run.started is None:

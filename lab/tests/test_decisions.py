@@ -1,0 +1,114 @@
+"""Replays with an API server and with typed objects only: the same decisions at the same virtual times."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import msgspec
+import pytest
+
+from lab.tests.test_replay import config_named
+from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler_lab.clusters import Cluster
+from pyscheduler_lab.simulation.policy_comparison import _plan, policy_named, teams_of
+from pyscheduler_lab.simulation.replay import Replay
+from pyscheduler_lab.simulation.replay_cluster import FIDELITIES
+from pyscheduler_lab.traces import Job, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyscheduler_lab.simulation.replay_cluster import Fidelity
+
+
+def told(played: Replay) -> dict[str, Any]:
+    """Run a replay; return everything that is reported of it but the time it took."""
+    report = msgspec.to_builtins(asyncio.run(played.run()))
+    del report["wall_s"]
+    for phase in report["phases"]:
+        del phase["wall_s"], phase["cpu_s"]
+    runs = [attrs.asdict(run, recurse=False) for run in played.meter.runs.values()]
+    moments = [attrs.astuple(moment) for moment in played.meter.moments]
+    return {
+        "bindings": played.meter.bindings,
+        "runs": runs,
+        "moments": moments,
+        "never ran": played.never_ran(),
+        "report": report,
+    }
+
+
+def assert_twins(make: Callable[[Fidelity], Replay]) -> dict[str, Any]:
+    """Compare the two fidelities; return what both report."""
+    full, decisions = (told(make(fidelity)) for fidelity in FIDELITIES)
+    for name, found in full.items():
+        assert decisions[name] == found, name
+    assert full["bindings"]
+    return full
+
+
+def crowd(count: int, *, seed: int = 3, **more: Callable[[random.Random], Any]) -> list[Job]:
+    """Return jobs of four teams that request more than six nodes of 8 GPUs have; `more` draws further fields."""
+    rng = random.Random(seed)
+    jobs = []
+    for number in range(count):
+        fields: dict[str, Any] = {
+            "workers": rng.choice([1, 1, 1, 2, 2, 4, 6]),
+            "gpus": rng.choice([1, 2, 4, 8]),
+            "team": f"team-{rng.randrange(4)}",
+        }
+        fields |= {name: draw(rng) for name, draw in more.items()}
+        times = {"arrival": number * 40.0, "duration": rng.uniform(60, 900)}
+        jobs.append(Job(name=f"job-{number}", cpu_milli=1000, memory_mib=1024, **times, **fields))
+    return jobs
+
+
+def replays(jobs: Sequence[Job], config: str, *, nodes: str = "6x8gpu") -> Callable[[Fidelity], Replay]:
+    """Return what makes the replay of a fidelity, under a configuration of the repository."""
+    return lambda fidelity: Replay(
+        jobs, Cluster.read(nodes), config_named(config), registry=discover(), fidelity=fidelity
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("vc", ["vc1", "vc2", "vc3", "vc4"])
+@pytest.mark.parametrize("config", ["", "coscheduling", "gang"])
+def test_philly_is_replayed_alike(vc: str, config: str) -> None:
+    """The first jobs of each virtual cluster, on few GPUs, so that some wait."""
+    nodes = {"vc1": "3x8gpu", "vc2": "2x8gpu", "vc3": "2x8gpu", "vc4": "2x8gpu"}[vc]
+    assert_twins(replays(Trace.read("philly", vc=vc).first(25).jobs, config, nodes=nodes))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", ["", "bin-packing"])
+def test_plain_pods_are_replayed_alike(config: str) -> None:
+    """Jobs of one worker, more than there is room for."""
+    assert_twins(replays(crowd(150, workers=lambda _: 1), config, nodes="3x8gpu"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", ["", "gangsort"])
+def test_preemption_is_replayed_alike(config: str) -> None:
+    """Pods of higher priority evict others, whose jobs start again."""
+    jobs = crowd(80, priority=lambda rng: rng.choice([0, 0, 100, 1000]), workers=lambda _: 1)
+    found = assert_twins(replays(jobs, config, nodes="3x8gpu"))
+    assert any(len(run["spans"]) > 1 for run in found["runs"]), "no job was evicted"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["fifo", "drf", "proportion", "capacity", "kai"])
+def test_queues_are_replayed_alike(name: str) -> None:
+    """With reclaim, so that pods are evicted and jobs restarted."""
+    jobs, cluster = crowd(60), Cluster.uniform(6)
+    policy = policy_named(name)
+    plan = _plan(policy, teams_of(jobs, cluster), jobs)
+
+    def make(fidelity: Fidelity) -> Replay:
+        return Replay(jobs, cluster, policy.config, registry=discover(), queues=plan, fidelity=fidelity)
+
+    found = assert_twins(make)
+    if name != "fifo":
+        assert any(len(run["spans"]) > 1 for run in found["runs"]), "no job was evicted"
