@@ -19,7 +19,6 @@ import attrs
 import numpy as np
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Callable
 
     from numpy.typing import NDArray
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.runtime.extension_points.scoring import Ranking
     from pyscheduler.runtime.extension_points.signing import Signature
+    from pyscheduler.runtime.tie_break import TieBreak
 
 __all__ = ["Batch", "BatchTurn", "NodeList"]
 
@@ -40,28 +40,28 @@ _FLUSHES: Final = "scheduler_batch_cache_flushed_total"
 
 
 class NodeList:
-    """Nodes by falling score, those of equal score in random order; put in order when the first is asked for."""
+    """Nodes by falling score, those of equal score as `tie_break` says; put in order when the first is asked for."""
 
-    __slots__ = ("_epoch", "_order", "_rng", "_rows", "_totals", "_view")
+    __slots__ = ("_epoch", "_order", "_rows", "_tie_break", "_totals", "_view")
 
-    def __init__(self, view: NodeView, rows: NDArray[np.int64], totals: NDArray[np.int64], rng: random.Random) -> None:
+    def __init__(self, view: NodeView, rows: NDArray[np.int64], totals: NDArray[np.int64], tie_break: TieBreak) -> None:
         self._view = view
         self._rows = rows
         self._totals = totals
-        self._rng = rng
+        self._tie_break = tie_break
         self._epoch = view.changes.epoch
         #: The rows that are left, the best last.
         self._order: list[int] | None = None
 
     @classmethod
     def without(
-        cls, chosen: int, nodes: Nodes, ranking: Ranking, view: NodeView, rng: random.Random
+        cls, chosen: int, nodes: Nodes, ranking: Ranking, view: NodeView, tie_break: TieBreak
     ) -> NodeList | None:
         """Return the list of scored `nodes` but for the one in place `chosen`; None where the totals do not fit."""
         totals = ranking.totals
         if len(nodes) != len(totals):
             return None
-        return cls(view, np.delete(nodes.rows, chosen), np.delete(totals, chosen), rng)
+        return cls(view, np.delete(nodes.rows, chosen), np.delete(totals, chosen), tie_break)
 
     def __len__(self) -> int:
         return len(self._rows) if self._order is None else len(self._order)
@@ -74,7 +74,7 @@ class NodeList:
     def pop(self) -> str:
         """Return the name of the best node that is left, and drop it."""
         if self._order is None:
-            mixed = np.random.default_rng(self._rng.getrandbits(64)).permutation(len(self._rows))
+            mixed = self._tie_break.order(self._rows, self._view)
             self._order = self._rows[mixed][np.argsort(self._totals[mixed], kind="stable")].tolist()
         return self._view.name(self._order.pop())
 

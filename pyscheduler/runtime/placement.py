@@ -27,7 +27,6 @@ from pyscheduler.runtime.extension_points.event_registration import EXTENDER
 from pyscheduler.runtime.extension_points.filtering import FilterOutcome
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.extension_points.pre_filtering import PreFilterOutcome
     from pyscheduler.runtime.extension_points.scoring import PluginScores, Ranking, ScoreOutcome
     from pyscheduler.runtime.profile import Profile
+    from pyscheduler.runtime.tie_break import TieBreak
 
 __all__ = [
     "Observer",
@@ -122,10 +122,10 @@ class Observer(Protocol):
 
 @attrs.define(kw_only=True)
 class PlacementPipeline:
-    """Chooses a node for each pod. `rng` breaks ties; the same seed gives the same choices."""
+    """Chooses a node for each pod. `tie_break` chooses among nodes of equal score."""
 
     snapshot: Snapshot
-    rng: random.Random
+    tie_break: TieBreak
     #: The configuration's global percentage; a profile may have its own. 0 means all nodes.
     percentage_of_nodes_to_score: int = 0
     extenders: PlacementExtenders | None = None
@@ -170,8 +170,8 @@ class PlacementPipeline:
         feasible, row, others = found.feasible, 0, None
         if len(feasible) > 1 or observer is not None:
             ranking = await search.score(extenders, feasible)
-            row = self._draw(ranking.best)
-            others = partial(NodeList.without, row, feasible, ranking, self.snapshot.nodes, self.rng)
+            row = self.tie_break.choose(ranking.best, feasible, self.snapshot.nodes)
+            others = partial(NodeList.without, row, feasible, ranking, self.snapshot.nodes, self.tie_break)
         name = feasible.name(row)
         if turn is not None:
             turn.settle(name, others)
@@ -235,14 +235,6 @@ class PlacementPipeline:
         if percentage in {0, ALL_PERCENT} or num_nodes < MIN_FEASIBLE_NODES:
             return num_nodes
         return max(num_nodes * percentage // 100, MIN_FEASIBLE_NODES)
-
-    def _draw(self, best: NDArray[np.int64]) -> int:
-        """Return one of the best rows, drawn at random.
-
-        Differs from kube-scheduler: 1.36 draws only where an extender scored the nodes; else the order decides in which
-        its goroutines found them, which is no order to rely on.
-        """
-        return int(best[0] if len(best) == 1 else best[self.rng.randrange(len(best))])
 
 
 def feasible_nodes(profile: Profile, state: CycleState, pod: Pod, nodes: Nodes, *, limit: int | None = None) -> Nodes:

@@ -36,6 +36,7 @@ from pyscheduler.runtime.handle_dependencies import HandleDependencies
 from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
 from pyscheduler.runtime.placement import PlacementPipeline
 from pyscheduler.runtime.snapshot_access import SnapshotAccess
+from pyscheduler.runtime.tie_break import TieBreak
 from pyscheduler.scheduler.binding_cycle import BindingCycle
 from pyscheduler.scheduler.event_handlers import EventHandlers
 from pyscheduler.scheduler.extenders_setup import make_extenders, with_ignored_resources
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.runtime.profile import Profile
+    from pyscheduler.runtime.tie_break import Ties
     from pyscheduler.scheduler.extenders import Extenders
     from pyscheduler.scheduler.ports import ClusterClient, Transport
 
@@ -83,6 +85,8 @@ class Settings:
     permit_wait_limit_seconds: float | None = None
     #: Name of this machine, for events' `reportingInstance`.
     host_name: str = ""
+    #: The choice among nodes of equal score.
+    ties: Ties = "random"
     #: Keeps why each pod waits.
     stories: Stories = attrs.Factory(NullStories)
 
@@ -155,7 +159,7 @@ def build(
     services.queue = _make_queue(config, settings, services, profiles, cache, nominator, work.wake)
     pipeline = PlacementPipeline(
         snapshot=snapshot,
-        rng=choices_rng,
+        tie_break=TieBreak(choices_rng, settings.ties),
         percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
         extenders=extenders,
     )
@@ -299,7 +303,7 @@ def _make_group_cycles(
         else None,
     )
     if in_tree is not None and gates["TopologyAwareWorkloadScheduling"]:
-        rng = scheduling.pipeline.rng
+        rng = scheduling.pipeline.tie_break.rng
         cycles.placements = PlacementSearch(groups=in_tree, cache=scheduling.cache, rng=rng)
     scheduling.gangs = GangPreemption(cycles)
     return cycles

@@ -24,6 +24,7 @@ from pyscheduler.runtime.extension_points.reserving import try_reserve
 from pyscheduler.runtime.extension_points.run_context import context_of
 from pyscheduler.runtime.placement import rejection_of
 from pyscheduler.runtime.statement import Statement
+from pyscheduler.runtime.tie_break import TieBreak
 from pyscheduler.scheduler.extender_wire import ExtenderError
 from pyscheduler.scheduler.nearest_miss import Miss, nearest_misses
 from pyscheduler.scheduler.pod_status import WAITING_ON_PERMIT
@@ -184,7 +185,7 @@ async def evaluate(
 async def _place(found: Evaluation, pipeline: PlacementPipeline, *, post_filter: bool) -> None:
     """Run the pipeline, and PostFilter where nothing fits."""
     # A random source of its own: an evaluation must not change later choices of the scheduler.
-    pipeline = attrs.evolve(pipeline, rng=random.Random(0))
+    pipeline = attrs.evolve(pipeline, tie_break=TieBreak(random.Random(0), pipeline.tie_break.ties))
     try:
         await pipeline.find_node(found.profile, found.state, found.pod, observer=found)
     except PluginError as error:

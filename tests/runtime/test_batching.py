@@ -16,6 +16,7 @@ from pyscheduler.cache.snapshot import Snapshot
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.runtime.batching import Batch, BatchTurn, NodeList
 from pyscheduler.runtime.extension_points.scoring import ScoreOutcome
+from pyscheduler.runtime.tie_break import TieBreak
 from pyscheduler.testing import FakeCluster, FakeFramework, make_node, make_pod
 
 NO_SPREADING = {"PodTopologySpread": {"defaultingType": "List"}}
@@ -191,7 +192,7 @@ def listed(totals: list[int], chosen: int, seed: int = 0) -> NodeList:
         cache.add_node(make_node(f"n{number}"))
     cache.update_snapshot(snapshot)
     ranking = ScoreOutcome(np.array(totals), {})
-    made = NodeList.without(chosen, snapshot.nodes, ranking, snapshot.nodes, random.Random(seed))
+    made = NodeList.without(chosen, snapshot.nodes, ranking, snapshot.nodes, TieBreak(random.Random(seed)))
     assert made is not None
     return made
 
