@@ -37,6 +37,7 @@ CONTENTS: Final[Mapping[str, Sequence[str]]] = {
         "docs/how-to/bind-by-requests",
         "docs/how-to/why-a-pod-waits",
         "docs/how-to/why-a-job-waits",
+        "docs/how-to/what-if",
         "docs/how-to/*",
         "configs/*/README",
     ],

@@ -1,4 +1,4 @@
-"""Additions of the lab to the command line: `pyscheduler simulate`, `demo-gang` and `demo-batch`.
+"""Additions of the lab to the command line: `pyscheduler simulate`, `lab`, `demo-gang` and `demo-batch`.
 
 pyscheduler finds this module through the package's entry point in the group `pyscheduler.commands`. `COMMANDS` maps the
 name of a command to two texts: the name of a module, and one line of help. The attribute `command` of the module is a
@@ -13,6 +13,7 @@ __all__ = ["COMMANDS"]
 
 COMMANDS: Final = {
     "simulate": ("pyscheduler_lab.cli.simulate", "Run scenarios, or replay a trace of jobs, in virtual time."),
+    "lab": ("pyscheduler_lab.cli.lab", "Study scheduling without a cluster; `lab -h` lists the commands."),
     "demo-gang": ("pyscheduler_lab.demo.gang_demo", "Schedule gangs that compete for too few GPUs."),
     "demo-batch": ("pyscheduler_lab.demo.batch_demo", "Let teams share GPUs by quota, borrow and reclaim."),
 }

@@ -1,0 +1,128 @@
+"""Chooses the configuration of a what-if.
+
+In this order: `--profile`, with which one profile schedules all pods; the file of `--config`; the configuration in a
+snapshot of pyscheduler; and otherwise a profile for each `schedulerName` in the dump. Such an assumed profile is the
+preset of a batch system (such as KAI) if the pods belong to jobs of that system, and kube-scheduler's default profile
+for all other names.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pyscheduler.cluster.object_sources import manifest_objects, read_once
+from pyscheduler.config.load import load, loads
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler_batch.cli.queue.model import schedulers_of
+from pyscheduler_batch.cli.queue.reader import read_inventory
+from pyscheduler_batch.systems import systems_by_dialect
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyscheduler.config.types import Configuration
+    from pyscheduler_lab.whatif.dump import Dump
+
+__all__ = ["Chosen", "choose"]
+
+_DEFAULT: Final = "default"
+_KAI: Final = "kai"
+_FILES: Final = (".yaml", ".yml", ".json", ".zip")
+_OUR_NAME: Final = "pyscheduler"
+_THEIR_NAME: Final = "default-scheduler"
+
+
+@attrs.frozen(kw_only=True)
+class Chosen:
+    """The configuration, and what it was made from."""
+
+    config: Configuration
+    #: The configuration in words.
+    source: str
+    #: The `schedulerName` that all pods get; "" if the pods keep theirs.
+    scheduler_name: str = ""
+    #: What was assumed, for the user.
+    notes: Sequence[str] = ()
+
+
+async def choose(
+    dump: Dump, *, profile: str | None, config_file: str | None, gates: Mapping[str, bool] | None = None
+) -> Chosen:
+    """Return the configuration; raise `ConfigError` for an unknown profile and for a file that cannot be used."""
+    if profile is not None:
+        return _of_profile(profile, config_file, gates)
+    file = config_file or dump.config_file
+    if file:
+        return Chosen(config=load(file, gates=gates), source=file)
+    return await _assumed(dump, gates)
+
+
+def _of_profile(profile: str, config_file: str | None, gates: Mapping[str, bool] | None) -> Chosen:
+    """Return a configuration with one profile, which all pods use."""
+    if profile.endswith(_FILES):
+        if config_file is not None:
+            raise ConfigError("--profile FILE has its own configuration; remove --config, or name a profile of it")
+        config, source = load(profile, gates=gates), f"profile {profile}"
+    elif config_file is not None:
+        config, source = load(config_file, gates=gates), f"profile {profile} of {config_file}"
+        chosen = tuple(each for each in config.profiles if each.scheduler_name == profile)
+        if not chosen:
+            known = ", ".join(each.scheduler_name for each in config.profiles)
+            raise ConfigError(f'no profile "{profile}"; it has {known}', source=config_file)
+        config = attrs.evolve(config, profiles=chosen)
+    else:
+        presets = sorted(system.preset.name for system in systems_by_dialect().values())
+        if profile not in {_DEFAULT, *presets}:
+            known = ", ".join((_DEFAULT, *presets))
+            raise ConfigError(f'--profile: no profile "{profile}"; known are {known}, or give a .yaml file')
+        config = loads(_text({_OUR_NAME: "" if profile == _DEFAULT else profile}), gates=gates)
+        source = f"profile {profile}"
+    config = attrs.evolve(config, profiles=config.profiles[:1])
+    return Chosen(config=config, source=source, scheduler_name=config.profiles[0].scheduler_name)
+
+
+async def _assumed(dump: Dump, gates: Mapping[str, bool] | None) -> Chosen:
+    """Return a profile for each `schedulerName` of a pod in the dump."""
+    given = {(one.get("spec") or {}).get("schedulerName") or _THEIR_NAME for one in dump.of_kind("Pod")}
+    inventory = await read_inventory(read_once(manifest_objects(dump.objects, source=dump.source)))
+    # One profile a system, that of most of its jobs: two would divide the same queues.
+    presets = {dump.kai_scheduler: _KAI} if dump.kai_scheduler else {}
+    for dialect, known in schedulers_of(inventory).items():
+        preset = systems_by_dialect()[dialect].preset.name
+        name = next((each for each in known if each in given), None)
+        if name is not None and preset not in presets.values():
+            presets.setdefault(name, preset)
+    profiles = {name: presets.get(name, "") for name in sorted(given | {_OUR_NAME})}
+    told = [
+        f"{name}: {f'the preset {preset}' if preset else 'the default profile'}"
+        for name, preset in profiles.items()
+        if name in given
+    ]
+    return Chosen(
+        config=loads(_text(profiles), gates=gates),
+        source="assumed profiles",
+        notes=[f"no --config: assumed for the schedulerName {'; '.join(told)}"] if told else [],
+    )
+
+
+def _text(presets: Mapping[str, str]) -> str:
+    """Return a configuration with a profile for each name: a preset of `Batch`, or the default profile for ""."""
+    profiles: list[dict[str, object]] = []
+    for name, preset in presets.items():
+        profile: dict[str, object] = {"schedulerName": name}
+        if preset:
+            batch, off = [{"name": "Batch"}], [{"name": "DefaultPreemption"}]
+            profile["plugins"] = {"multiPoint": {"enabled": batch, "disabled": off}}
+            profile["pluginConfig"] = [{"name": "Batch", "args": {"preset": preset}}]
+        profiles.append(profile)
+    return json.dumps(
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"qps": 5000, "burst": 10000},
+            "profiles": profiles,
+        }
+    )

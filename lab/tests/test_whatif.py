@@ -1,0 +1,465 @@
+"""What-if on a dump: what is read, which change is made, where the pods are then, and what is printed."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pyscheduler.cli.main import main
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler_lab.whatif.change import Change, apply_change, read_addition
+from pyscheduler_lab.whatif.dump import Dump, read_dump
+
+Object = dict[str, Any]
+#: Runs `pyscheduler lab whatif` on objects; returns exit code, output and what is on standard error.
+WhatIf = Callable[..., tuple[int, str, str]]
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: first
+- schedulerName: second
+  plugins: {multiPoint: {disabled: [{name: TaintToleration}]}}
+"""
+
+
+def node(name: str, *, cpu: str = "4", gpu: int = 0, **metadata: Any) -> Object:
+    """Return a node."""
+    room = {"cpu": cpu, "memory": "64Gi", "pods": "110", **({"nvidia.com/gpu": str(gpu)} if gpu else {})}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}, **metadata},
+        "status": {"capacity": room, "allocatable": room},
+    }
+
+
+def pod(
+    name: str,
+    node: str = "",
+    *,
+    cpu: str = "1",
+    gpu: int = 0,
+    owner: str = "",
+    scheduler: str = "pyscheduler",
+    **more: Any,
+) -> Object:
+    """Return a pod; `owner` is the kind of its controller, `more` are fields of its spec."""
+    requests = {"cpu": cpu, **({"nvidia.com/gpu": str(gpu)} if gpu else {})}
+    resources = {"requests": requests, "limits": {"nvidia.com/gpu": str(gpu)}} if gpu else {"requests": requests}
+    owners = [{"apiVersion": "apps/v1", "kind": owner, "name": "o", "uid": "u-o", "controller": True}] if owner else []
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "ownerReferences": owners},
+        "spec": {
+            "schedulerName": scheduler,
+            "containers": [{"name": "c", "image": "i", "resources": resources}],
+            **({"nodeName": node} if node else {}),
+            **more,
+        },
+        "status": {"phase": "Running" if node else "Pending"},
+    }
+
+
+@pytest.fixture
+def what_if(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> WhatIf:
+    """Return a function that runs `pyscheduler lab whatif`."""
+
+    def run(objects: Path | Sequence[Object], *arguments: object) -> tuple[int, str, str]:
+        file = objects if isinstance(objects, Path) else tmp_path / "dump.json"
+        if not isinstance(objects, Path):
+            file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+        try:
+            main(["lab", "whatif", "--objects", str(file), *map(str, arguments)])
+            code = 0
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        out, err = capsysbinary.readouterr()
+        return code, out.decode(), err.decode()
+
+    return run
+
+
+@pytest.fixture
+def answer(what_if: WhatIf) -> Callable[..., tuple[int, dict[str, Any]]]:
+    """Return a function that runs `pyscheduler lab whatif -o json`, and decodes the answer."""
+
+    def run(objects: Path | Sequence[Object], *arguments: object) -> tuple[int, dict[str, Any]]:
+        code, out, _ = what_if(objects, *arguments, "-o", "json")
+        return code, json.loads(out)
+
+    return run
+
+
+Answer = Callable[..., tuple[int, dict[str, Any]]]
+
+
+# --- nodes --------------------------------------------------------------------------------------
+
+
+def test_pods_of_a_removed_node_move_wait_or_are_lost(answer: Answer) -> None:
+    """A pod with a controller is created again and placed if it fits; a pod without a controller is lost."""
+    objects = [
+        node("a"),
+        node("b"),
+        pod("small", "a", cpu="3", owner="ReplicaSet"),
+        pod("large", "a", cpu="1500m", owner="Job"),
+        pod("bare", "a", cpu="100m"),
+        pod("agent", "a", cpu="100m", owner="DaemonSet"),
+        pod("stays", "b", cpu="500m"),
+    ]
+    code, found = answer(objects, "--remove-node", "a")
+    assert code == 3
+    assert (found["nodes_before"], found["nodes_after"]) == (2, 1)
+    assert (found["placed_before"], found["placed_after"]) == (5, 2)
+    assert found["moved"] == [{"pod": "default/large", "from": "a", "to": "b", "why": "node a was removed"}]
+    (waiting,) = found["pending"]
+    assert waiting == {
+        "pod": "default/small",
+        "from": "a",
+        "why": "node a was removed",
+        "reason": "Unschedulable",
+        "message": waiting["message"],
+    }
+    assert waiting["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    assert found["lost"] == [
+        {"pod": "default/bare", "from": "a", "why": "node a was removed, and it has no controller"}
+    ]
+    assert found["ended"] == ["default/agent"]
+    assert found["is_at_rest"]
+
+
+def test_added_nodes_take_pending_pods(answer: Answer) -> None:
+    """Nodes of a shape, and copies of a node with its labels and taints, take pods that wait."""
+    special = node("a", gpu=2)
+    special["metadata"]["labels"]["pool"] = "x"
+    special["spec"] = {
+        "taints": [
+            {"key": "gpu", "effect": "NoSchedule"},
+            {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"},
+        ]
+    }
+    tolerations = [{"key": "gpu", "operator": "Exists"}]
+    objects = [special, pod("p", gpu=2, nodeSelector={"pool": "x"}, tolerations=tolerations), pod("q", gpu=8)]
+    assert answer(objects)[1]["placed"] == []
+    code, found = answer(objects, "--add", "1xlike:a", "--add", "2x8gpu,16cpu,64Gi")
+    assert (code, found["nodes_after"]) == (0, 4)
+    assert found["placed"][0] == {"pod": "default/p", "to": "added-0"}
+    assert found["placed"][1]["to"] in {"added-1", "added-2"}
+
+
+def test_preempted_pod_is_created_again(answer: Answer) -> None:
+    """A victim of preemption loses its node; the answer says by whom it was evicted."""
+    objects = [
+        node("a", cpu="4"),
+        pod("low", "a", cpu="3", owner="ReplicaSet", priority=0),
+        pod("high", cpu="3", priority=100),
+    ]
+    code, found = answer(objects)
+    assert code == 3
+    assert found["placed"] == [{"pod": "default/high", "to": "a"}]
+    (waiting,) = found["pending"]
+    assert (waiting["pod"], waiting["from"]) == ("default/low", "a")
+    assert waiting["why"].startswith("evicted: ")
+    assert "preempt" in waiting["why"]
+
+
+def test_disruption_budget_counts_for_preemption(answer: Answer) -> None:
+    """Of two victims, preemption takes the one that no PodDisruptionBudget protects."""
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}},
+    }
+    kept, free = (pod(name, name, cpu="3", owner="ReplicaSet") for name in ("a", "b"))
+    kept["metadata"]["labels"] = {"app": "kept"}
+    for one in (kept, free):
+        one["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    objects = [node("a"), node("b"), budget, kept, free, pod("high", cpu="3", priority=100)]
+    _, found = answer(objects)
+    assert found["placed"] == [{"pod": "default/high", "to": "b"}]
+    assert [one["pod"] for one in found["pending"]] == ["default/b"]
+
+
+def test_same_dump_same_answer(what_if: WhatIf) -> None:
+    """The answer does not depend on the time of the call."""
+    objects = [*(node(f"n{number}") for number in range(5)), *(pod(f"p{number}") for number in range(12))]
+    assert what_if(objects) == what_if(objects)
+
+
+# --- profiles -----------------------------------------------------------------------------------
+
+
+def test_profile_of_a_configuration(what_if: WhatIf, answer: Answer, tmp_path: Path) -> None:
+    """Each pod uses the profile of its schedulerName; `--profile` gives all pods one profile of the file."""
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIG)
+    tainted = {**node("a"), "spec": {"taints": [{"key": "t", "effect": "NoSchedule"}]}}
+    objects = [tainted, pod("p", scheduler="first"), pod("q", scheduler="other")]
+    _, found = answer(objects, "--config", config)
+    reasons = {one["pod"]: one["reason"] for one in found["still_pending"]}
+    assert reasons == {"default/p": "Unschedulable", "default/q": "OtherScheduler"}
+    _, found = answer(objects, "--config", config, "--profile", "second")
+    assert [one["pod"] for one in found["placed"]] == ["default/p", "default/q"]
+    assert found["configuration"] == f"profile second of {config}"
+    code, _, err = what_if(objects, "--config", config, "--profile", "third")
+    assert (code, err) == (1, f'error: {config}: no profile "third"; it has first, second\n')
+
+
+def test_unknown_profile(what_if: WhatIf) -> None:
+    """A profile that is neither built in nor a file is an error that lists the known ones."""
+    code, _, err = what_if([node("a")], "--profile", "best")
+    assert code == 1
+    assert err.startswith('error: --profile: no profile "best"; known are default, kai, ')
+
+
+def queue(api_version: str, name: str, spec: Mapping[str, Any]) -> Object:
+    """Return a queue."""
+    return {"apiVersion": api_version, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+def group(api_version: str, name: str, minimum: int, queue: str) -> Object:
+    """Return a group."""
+    return {
+        "apiVersion": api_version,
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"minMember": minimum, "queue": queue},
+    }
+
+
+_FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+SYSTEMS = {
+    "kai": (
+        "kai-scheduler",
+        "pod-group-name",
+        queue(
+            "scheduling.run.ai/v2", "q", {"resources": {"cpu": _FREE, "memory": _FREE, "gpu": {**_FREE, "limit": 4}}}
+        ),
+        "scheduling.run.ai/v2alpha2",
+    ),
+    "volcano": (
+        "volcano",
+        "scheduling.k8s.io/group-name",
+        queue("scheduling.volcano.sh/v1beta1", "q", {"weight": 1, "capability": {"nvidia.com/gpu": "4"}}),
+        "scheduling.volcano.sh/v1beta1",
+    ),
+    "kube-batch": (
+        "kube-batch",
+        "scheduling.k8s.io/group-name",
+        queue("scheduling.incubator.k8s.io/v1alpha1", "q", {"weight": 1, "capability": {"nvidia.com/gpu": "4"}}),
+        "scheduling.incubator.k8s.io/v1alpha1",
+    ),
+}
+
+
+def batch_dump(system: str) -> list[Object]:
+    """Return a node of 8 GPUs, a queue, a gang of two that fits, and a gang of three that does not fit."""
+    scheduler, key, own_queue, api_version = SYSTEMS[system]
+    objects = [node("a", cpu="32", gpu=3), own_queue]
+    # kube-batch lets the oldest job go first; what the other one allocates in vain is not free in that session.
+    for name, count, created in (("waits", 4, "2026-03-01T11:00:00Z"), ("fits", 2, "2026-03-01T10:00:00Z")):
+        objects.append(group(api_version, name, count, "q"))
+        objects[-1]["metadata"]["creationTimestamp"] = created
+        for number in range(count):
+            member = pod(f"{name}-{number}", gpu=1, owner="Job", scheduler=scheduler)
+            member["metadata"] |= {"annotations": {key: name}, "creationTimestamp": created}
+            objects.append(member)
+    return objects
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_objects_of_batch_systems_as_they_are(what_if: WhatIf, answer: Answer, system: str) -> None:
+    """Without --config, the pods of a batch system get its preset: gangs are placed whole, by its queues."""
+    objects = batch_dump(system)
+    code, found = answer(objects)
+    assert code == 0
+    assert [one["pod"] for one in found["placed"]] == ["default/fits-0", "default/fits-1"]
+    assert {one["pod"] for one in found["still_pending"]} == {f"default/waits-{number}" for number in range(4)}
+    assert all(one["message"] for one in found["still_pending"])
+    assert found["notes"] == [f"no --config: assumed for the schedulerName {SYSTEMS[system][0]}: the preset {system}"]
+
+
+# --- how many nodes -----------------------------------------------------------------------------
+
+
+def test_smallest_number_of_nodes(answer: Answer) -> None:
+    """The number with which every pod that could run has a node; pods that no new node helps are named."""
+    objects = [node("a", cpu="2"), *(pod(f"p{number}", cpu="2") for number in range(8)), pod("huge", cpu="64")]
+    code, found = answer(objects, "--scale-to-fit", "--shape", "like:a")
+    assert code == 0
+    assert found["scale"]["nodes"] == 7
+    assert found["scale"]["neverFit"] == ["default/huge"]
+    assert found["scale"]["tried"]["6"] == 1
+    assert found["scale"]["tried"]["7"] == 0
+    assert found["placed_after"] == 8
+
+
+def test_no_node_is_needed(what_if: WhatIf) -> None:
+    """If all pods fit, the number is 0."""
+    code, out, _ = what_if([node("a"), pod("p")], "--scale-to-fit", "--shape", "8gpu")
+    assert code == 0
+    assert "scale to fit: 0 nodes of 8gpu; with so many, nothing stays pending\n" in out
+
+
+# --- what is printed ----------------------------------------------------------------------------
+
+
+def test_table(what_if: WhatIf) -> None:
+    """The table has a section for each kind of change, and none that is empty."""
+    objects = [node("a"), node("b"), pod("p", "a", owner="ReplicaSet"), pod("q"), pod("r", cpu="9")]
+    code, out, err = what_if(objects, "--profile", "default", "--remove-node", "a")
+    assert (code, err) == (0, "")
+    assert out.split("\n\n") == [
+        "configuration: profile default\nnodes: 2 before, 1 after\npods with a node: 1 before, 2 after 0 s",
+        "moved: 1\nPOD        FROM  TO  WHY\ndefault/p  a     b   node a was removed",
+        "newly placed: 1\nPOD        NODE\ndefault/q  b",
+        (
+            "still pending: 1\nPODS  REASON\n1 x   Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. "
+            "no new claims to deallocate, preemption: 0/1 nodes are availab...\n"
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--remove-node", "z"], 'no node "z" in it'),
+        (["--add", "3xlike:z"], 'no node "z" in it'),
+        (["--add", "three"], '--add: "three" must be like 3x8gpu, 3x8gpu:A100,96cpu,1Ti or 3xlike:NODE'),
+        (
+            ["--scale-to-fit", "--shape", "3x8gpu"],
+            '--shape: "3x8gpu" must be like 8gpu, 8gpu:A100,96cpu,1Ti or like:NODE',
+        ),
+        (["--scale-to-fit"], "--scale-to-fit needs --shape"),
+        (["--shape", "8gpu"], "--shape has no effect without --scale-to-fit"),
+    ],
+)
+def test_mistakes_are_one_line(what_if: WhatIf, arguments: list[str], error: str) -> None:
+    """Each mistake is named, and how to mend it."""
+    code, out, err = what_if([node("a")], *arguments)
+    assert (bool(code), out) == (True, "")
+    assert error in err
+
+
+# --- dumps --------------------------------------------------------------------------------------
+
+
+def kai_snapshot(path: Path, objects: Sequence[Object]) -> Path:
+    """Write objects as KAI's `/get-snapshot` does: lists without kinds, with null for what is absent."""
+    lists: dict[str, Any] = {"pods": [], "nodes": [], "queues": [], "podGroups": [], "configMaps": None}
+    names = {"Pod": "pods", "Node": "nodes", "Queue": "queues", "PodGroup": "podGroups"}
+    for number, one in enumerate(objects):
+        bare = {name: value for name, value in one.items() if name not in {"kind", "apiVersion"}}
+        bare["metadata"] = {"creationTimestamp": "2026-03-01T09:00:00Z", **bare["metadata"], "uid": f"u{number}"}
+        lists[names[one["kind"]]].append({**bare, "managedFields": None})
+    params = {"schedulerName": "kai-scheduler"}
+    text = json.dumps({"config": {"actions": "allocate"}, "schedulerParams": params, "rawObjects": lists})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("snapshot.json", text)
+    return path
+
+
+def test_snapshot_of_kai(what_if: WhatIf, tmp_path: Path) -> None:
+    """The zip file of /get-snapshot gives the same answer as the manifests."""
+    objects = batch_dump("kai")
+    file = kai_snapshot(tmp_path / "kai.zip", objects)
+    assert what_if(file, "-o", "json") == what_if(objects, "-o", "json")
+
+
+def test_snapshot_of_pyscheduler(answer: Answer, tmp_path: Path) -> None:
+    """The zip file of /debug/snapshot has the configuration, too; its objects need not be complete."""
+    tainted = {**node("a"), "spec": {"taints": [{"key": "t", "effect": "NoSchedule"}]}}
+    bound, waits = pod("bound", "a", scheduler="second"), pod("waits", scheduler="second")
+    for number, one in enumerate((bound, waits)):
+        one["metadata"] |= {"uid": f"u{number}", "creationTimestamp": "2026-03-01T10:00:00Z"}
+        del one["spec"]["containers"][0]["image"]
+    file = tmp_path / "snapshot.zip"
+    with zipfile.ZipFile(file, "w") as archive:
+        for number, one in enumerate((tainted, bound, waits)):
+            archive.writestr(f"objects/v1/{number}.json", json.dumps(one))
+        archive.writestr("snapshot.json", "{}")
+        archive.writestr("configuration.json", json.dumps(yaml.safe_load(CONFIG)))
+    code, found = answer(file)
+    assert (code, found["configuration"]) == (0, str(file))
+    assert found["placed"] == [{"pod": "default/waits", "to": "a"}]
+
+
+def test_pod_that_its_node_rejects(answer: Answer, tmp_path: Path) -> None:
+    """A profile may choose a node that rejects the pod; the answer says so."""
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIG.replace("TaintToleration", "NodeResourcesFit"))
+    code, found = answer([node("a"), pod("p", cpu="9")], "--config", config, "--profile", "second")
+    assert code == 3
+    (lost,) = found["lost"]
+    assert (lost["pod"], lost["from"]) == ("default/p", "")
+    assert lost["why"].startswith("OutOfcpu: Pod was rejected: Node didn't have enough resource: cpu")
+
+
+def test_zip_file_of_something_else(tmp_path: Path) -> None:
+    """A zip file that is no snapshot is an error."""
+    file = tmp_path / "other.zip"
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("snapshot.json", "{}")
+    file.write_bytes(data.getvalue())
+    with pytest.raises(ConfigError, match="has no rawObjects; give the zip file of /get-snapshot"):
+        read_dump([str(file)])
+
+
+@pytest.mark.parametrize(
+    ("objects", "error"),
+    [
+        ([node("a"), node("a")], "Node a occurs twice; give each object once"),
+        ([pod("p")], "no node in it; dump nodes and pods"),
+    ],
+)
+def test_dump_with_mistakes(what_if: WhatIf, objects: list[Object], error: str) -> None:
+    """A dump that cannot be right is an error."""
+    code, _, err = what_if(objects)
+    assert code == 1
+    assert error in err
+
+
+def test_created_again_without_what_binding_wrote() -> None:
+    """A pod that is created again has a new uid and no node, status or shared GPU; its name and gang stay."""
+    one = pod("p", "a", owner="Job")
+    one["metadata"] |= {
+        "uid": "u",
+        "labels": {"app": "x", "runai-gpu-group": "g"},
+        "annotations": {"pod-group-name": "g", "received-resource-type": "Fraction"},
+    }
+    changed = apply_change(Dump(objects=[node("a"), node("b"), one], source="x"), Change(removed=["a"]))
+    (again,) = (each for each in changed.objects if each["kind"] == "Pod")
+    assert again["metadata"]["labels"] == {"app": "x"}
+    assert again["metadata"]["annotations"] == {"pod-group-name": "g"}
+    assert not {"uid", "resourceVersion"} & again["metadata"].keys()
+    assert "nodeName" not in again["spec"]
+    assert "status" not in again
+
+
+def test_devices_of_a_copied_node() -> None:
+    """A copy of a node has ResourceSlices of its own; a removed node loses them."""
+    devices = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "a-gpus"},
+        "spec": {"driver": "d", "nodeName": "a", "pool": {"name": "a", "generation": 1, "resourceSliceCount": 1}},
+    }
+    dump = Dump(objects=[node("a"), devices], source="x")
+    more = Change(added=[read_addition("2xlike:a", option="--add")])
+    slices = [one for one in apply_change(dump, more).objects if one["kind"] == "ResourceSlice"]
+    assert [one["metadata"]["name"] for one in slices] == ["a-gpus", "added-0-gpus", "added-1-gpus"]
+    assert [one["spec"]["pool"]["name"] for one in slices] == ["a", "added-0", "added-1"]
+    assert [one["spec"]["nodeName"] for one in slices] == ["a", "added-0", "added-1"]
+    assert not apply_change(dump, Change(removed=["a"])).objects
