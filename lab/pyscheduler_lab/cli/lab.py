@@ -1,4 +1,4 @@
-"""`pyscheduler lab`: the group of the lab's commands; each is imported when it is used."""
+"""`pyscheduler lab`: a group of commands. A subcommand is imported when it is called."""
 
 from __future__ import annotations
 
@@ -7,32 +7,35 @@ from typing import Final
 
 import click
 
-__all__ = ["command"]
+__all__ = ["SUBCOMMANDS", "command"]
 
-#: Command: module with a click command named `command`, and one line of help.
-_COMMANDS: Final = {
+SUBCOMMANDS: Final = {
     "whatif": ("pyscheduler_lab.cli.whatif", "Show what a change does to the pods of a cluster's dump."),
 }
+"""Subcommand: module with a click command named `command`, and one line of help."""
 
 
-class _LazyGroup(click.Group):
+class _Subcommands(click.Group):
     """A group that imports a subcommand when it is called, not when it is listed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return sorted(SUBCOMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in SUBCOMMANDS:
             return None
-        command = import_module(_COMMANDS[cmd_name][0]).command
-        assert isinstance(command, click.Command)
+        command: click.Command = import_module(SUBCOMMANDS[cmd_name][0]).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+            formatter.write_dl([(name, SUBCOMMANDS[name][1]) for name in sorted(SUBCOMMANDS)])
 
 
-@click.group("lab", cls=_LazyGroup)
+@click.group("lab", cls=_Subcommands)
 def command() -> None:
-    """Study scheduling without a cluster: in memory and in virtual time."""
+    """Study scheduling without a cluster: in memory and in virtual time.
+
+    \b
+      pyscheduler lab whatif --objects dump.yaml --remove-node gpu-7
+    """
