@@ -131,7 +131,7 @@ async def _opened(credentials: Credentials, url: str, authority: str | None, *, 
         authority=authority,
         is_verified=is_verified,
         compares_names=is_named,
-        source=f"--scheduler-ca {authority}" if authority else "--scheduler",
+        setting="--scheduler-ca",
     )
     return Leader(url=url, transport=HTTPTransport(made))
 

@@ -34,7 +34,7 @@ from kube_objects.clock import LoopClock
 from pyscheduler.cluster.real import kubeconfig as kubeconfigs
 from pyscheduler.cluster.real.pacing import Watchdog
 from pyscheduler.cluster.real.proxies import environment_proxy
-from pyscheduler.cluster.real.tls import make_context, read_files
+from pyscheduler.cluster.real.tls import AUTHORITY_SETTING, make_context, read_files
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.log_capture import captured
 
@@ -79,6 +79,8 @@ class Credentials:
     #: The name the server's certificate must bear, where it is not the URL's.
     server_hostname: str | None = None
     proxy: str | None = None
+    #: The setting that names the authority of the server's certificate, for messages.
+    authority: str = AUTHORITY_SETTING
     #: Where people who say nothing else mean to be: the context's, or the service account's own.
     namespace: str = "default"
     #: Whether the server may compress its answers.
@@ -126,13 +128,14 @@ class Credentials:
             return self._authorization != refused or self.contexts != contexts
 
     async def for_server(
-        self, server: str, *, authority: str | None, is_verified: bool, compares_names: bool, source: str
+        self, server: str, *, authority: str | None, is_verified: bool, compares_names: bool, setting: str
     ) -> Credentials:
         """Return the same user's token and client certificate for another server; they are not renewed.
 
-        `authority` is a file of certificates; without one, the system's are trusted. `source` names it in messages.
-        Raises `ConfigError` if it cannot be used.
+        `authority` is a file of certificates; without one, the system's are trusted. `setting` is the option that names
+        the file, for messages. Raises `ConfigError` if it cannot be used.
         """
+        source = f"{setting} {authority}" if authority else server
         own = self._configuration
         files = SimpleNamespace(
             verify_ssl=is_verified,
@@ -143,7 +146,8 @@ class Credentials:
         )
         context = await asyncio.to_thread(make_context, files, source)
         context.check_hostname = is_verified and compares_names
-        return Credentials(server=server, ssl_context=context, authorization=await self.authorization())
+        authorization = await self.authorization()
+        return Credentials(server=server, ssl_context=context, authority=setting, authorization=authorization)
 
     async def close(self) -> None:
         """Forget the credentials."""

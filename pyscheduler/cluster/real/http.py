@@ -31,6 +31,7 @@ from yarl import URL
 
 from pyscheduler.cluster.real.base_transport import ConnectingTransport
 from pyscheduler.cluster.real.concurrency import FULL
+from pyscheduler.cluster.real.tls import AUTHORITY_SETTING
 from pyscheduler.cluster.real.write_connections import BrokenAnswerError, ConnectionPool
 from pyscheduler.framework.errors import TransportError
 from pyscheduler.scheduler.ports import Response
@@ -53,6 +54,8 @@ _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=30.0)
 _HEADERS: Final = {"User-Agent": "pyscheduler", "Accept": "application/json"}
 #: OpenSSL's number for an expired certificate.
 _EXPIRED: Final = 10
+#: Of a certificate for another host name, and for another address.
+_OTHER_NAME: Final = frozenset({62, 64})
 _UNAUTHORIZED: Final = 401
 #: What may be sent once more where a connection that was idle turns out to be closed.
 _REPEATABLE: Final = frozenset({"PUT", "DELETE"})
@@ -218,7 +221,7 @@ class HTTPTransport(ConnectingTransport):
                 check=partial(self.check_fence, method, path, self._base) if self._leads is not None else None,
             )
         except (BrokenAnswerError, OSError) as error:
-            raise TransportError(f"{method} {self._base}{path}: {_why(error)}") from error
+            raise TransportError(f"{method} {self._base}{path}: {_why(error, self._credentials.authority)}") from error
 
     async def _send(
         self,
@@ -253,7 +256,7 @@ class HTTPTransport(ConnectingTransport):
                 # Names are found in any case in these, and as a rule nobody looks.
                 return Response(status=response.status, body=data, headers=response.headers)
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"{method} {self._base}{path}: {_why(error)}") from error
+            raise TransportError(f"{method} {self._base}{path}: {_why(error, self._credentials.authority)}") from error
 
     @asynccontextmanager
     async def stream(
@@ -288,7 +291,7 @@ class HTTPTransport(ConnectingTransport):
                     allow_redirects=False,
                 )
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"GET {self._base}{path}: {_why(error)}") from error
+            raise TransportError(f"GET {self._base}{path}: {_why(error, self._credentials.authority)}") from error
 
     async def close(self) -> None:
         """Close all connections; idempotent. Requests under way end with `TransportError`."""
@@ -431,17 +434,22 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
     return made
 
 
-def _why(error: Exception) -> str:
+def _why(error: Exception, authority: str = AUTHORITY_SETTING) -> str:
+    """Return in words why no answer came; `authority` is the setting that names the authority of certificates."""
     match error:
         case (
             aiohttp.ClientConnectorCertificateError(certificate_error=ssl.SSLCertVerificationError() as inner)
             | aiohttp.ClientConnectorError(os_error=OSError(strerror=str()) as inner)
         ):
-            return _why(inner)
+            return _why(inner, authority)
         case ssl.SSLCertVerificationError(verify_code=code, verify_message=message):
             if code == _EXPIRED:
                 return "its certificate has expired; renew it on the server"
-            return f"its certificate is not trusted: {message}; mend the certificate-authority"
+            if code in _OTHER_NAME:
+                remedy = "use an address for which the certificate was made"
+            else:
+                remedy = f"name the file with the certificate of the authority that signed it: {authority}"
+            return f"its certificate is not trusted: {message}; {remedy}"
         case TimeoutError():
             return "no answer in time"
         case ConnectionRefusedError():

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio.sslproto
 import ssl
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["make_context", "read_files"]
+__all__ = ["AUTHORITY_SETTING", "make_context", "read_files"]
 
+#: The setting that names the authority of the API server's certificate.
+AUTHORITY_SETTING: Final = "certificate-authority of the cluster in the kubeconfig"
 
 #: asyncio gives each TLS connection a buffer of 256 KiB; a record has 16 KiB, and there are 60 connections.
 asyncio.sslproto.SSLProtocol.max_size = 32 << 10

@@ -121,7 +121,11 @@ async def test_server_that_is_not_trusted(
     transport = await connect(server.url, **cluster)
     with pytest.raises(TransportError, match=message) as caught:
         await transport.request(method, "/x")
-    assert "mend the certificate-authority" in str(caught.value)
+    remedy = "use an address for which the certificate was made"
+    if "tls-server-name" not in cluster:
+        setting = "certificate-authority of the cluster in the kubeconfig"
+        remedy = f"name the file with the certificate of the authority that signed it: {setting}"
+    assert str(caught.value).endswith(f"; {remedy}")
     assert "\n" not in str(caught.value)
     assert not server.heads, "no credential was shown"
 
