@@ -34,9 +34,8 @@ _NEEDS_QUOTES: Final = re.compile(r'[\s"=\\\x00-\x1f\x7f-\x9f\u2028\u2029]|^$')
 #: Characters that start a new line or move the terminal's cursor.
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-#: Text inside a message that looks like a field.
-_LIKE_A_FIELD: Final = re.compile(r"(^|\s)(\w+)=")
-_NO_FIELD: Final = r"\1\2\\u003d"
+#: A word inside a message that looks like a field, without punctuation at its end.
+_LIKE_A_FIELD: Final = re.compile(r"(?:(?<=\s)|^)\w+=\S*?(?=[,;:.]*(?:\s|$))")
 #: Maximum length of a value, in characters.
 _LIMIT: Final = 2000
 _NUMBERS: Final = (int, float, bool)
@@ -129,12 +128,17 @@ def _filled(parts: tuple[str | re.Match[str], ...], args: tuple[object, ...], nu
         value = next(arguments)
         text = _cut(form % (value,))
         if is_value is None:
-            filled += on_one_line(f"{opened}{_LIKE_A_FIELD.sub(_NO_FIELD, text)}{closed}")
+            filled += on_one_line(f"{opened}{_LIKE_A_FIELD.sub(_as_word, text)}{closed}")
             continue
         if numbers is not None and not opened and type(value) in _NUMBERS:
             numbers[len(filled) + 1] = value if type(value) is bool else _number(text)
         filled += f"={_quoted(text)}" if opened or _NEEDS_QUOTES.search(text) else on_one_line(f"={text}")
     return filled
+
+
+def _as_word(found: re.Match[str]) -> str:
+    """Return a word that looks like a field in quotes, so that no program takes it for one."""
+    return _quoted(found[0])
 
 
 def _number(text: str) -> object:

@@ -95,6 +95,22 @@ def test_each_event_is_one_line(
     assert entry == fields
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("requested: pods=1, used: pods=2; all", 'requested: "pods=1", used: "pods=2"; all'),
+        ("node=n1", '"node=n1"'),
+        ("a == b, --flag=1 (x=2)", "a == b, --flag=1 (x=2)"),
+        ('name="a b"', '"name=\\"a" b"'),
+    ],
+)
+def test_text_that_looks_like_a_field_is_in_quotes(text: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A reader sees the words, and a program sees no field."""
+    logs.configure(verbosity=2, json=False)
+    LOG.warning("Refused pod=%s: %s", "a/b", text)
+    assert capsys.readouterr().err.rstrip("\n").endswith(f"Refused pod=a/b: {shown}")
+
+
 HOSTILE = [
     pytest.param(
         "\n2026-11-21T00:00:00.000000Z info pyscheduler Successfully bound pod=a/b node=n", id="a line of ours"
