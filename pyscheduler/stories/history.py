@@ -62,6 +62,8 @@ class _Change:
     uid: str
     profile: str
     first_seen: str
+    #: When the pod was created; 0.0 if the line does not say.
+    created: float
     queue: str
     run: Run
     before: Run | None
@@ -162,6 +164,7 @@ def _change(fields: Mapping[str, Any]) -> _Change:
         uid=str(fields["uid"]),
         profile=str(fields["profile"]),
         first_seen=str(fields["firstSeen"]),
+        created=parse_time(fields["created"]) if "created" in fields else 0.0,
         queue=str(fields.get("queue", "")),
         run=Run(
             str(fields["reason"]),
@@ -203,7 +206,8 @@ def _story(changes: list[_Change]) -> StoryView:
     newest = changes[-1]
     first_seen = min(parse_time(change.first_seen) for change in changes)
     runs = [reason.run for reason in joined]
-    found = story_view(Story(newest.pod, newest.uid, newest.profile, first_seen, 0.0, newest.queue, runs))
+    created = max(change.created for change in changes)
+    found = story_view(Story(newest.pod, newest.uid, newest.profile, first_seen, created, newest.queue, runs))
     for view, reason in zip(found.runs, joined, strict=True):
         view.count_is_least = reason.is_least and reason.run.reason not in ENDS
     return found

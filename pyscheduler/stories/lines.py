@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from kube_objects.times import format_micro_time
+from kube_objects.times import format_micro_time, format_time
 
 if TYPE_CHECKING:
     from pyscheduler.stories.record import Run, Story
@@ -31,6 +31,8 @@ def log_change(story: Story, run: Run, before: Run | None) -> None:
         text += f" {name}=%s"
         values.append(value)
 
+    if story.created:
+        add("created", format_time(story.created))
     if run.plugins:
         add("plugins", ",".join(run.plugins))
     if run.node:

@@ -71,9 +71,9 @@ def clock() -> VirtualClock:
     return VirtualClock()
 
 
-def pod_of(name: str, uid: str = "") -> Pod:
+def pod_of(name: str, uid: str = "", *, created: str | None = None) -> Pod:
     """Return a pod without anything to schedule."""
-    metadata = ObjectMeta(name=name, namespace="web", uid=uid or f"uid-of-{name}")
+    metadata = ObjectMeta(name=name, namespace="web", uid=uid or f"uid-of-{name}", creation_timestamp=created)
     return Pod(metadata=metadata, spec=PodSpec(scheduler_name="pyscheduler"))
 
 
@@ -147,6 +147,17 @@ async def test_lines_of_two_replicas_and_two_pods(clock: VirtualClock) -> None:
     ]
     assert story.runs[2].others == ("web/q",)
     assert [other.pod for other in rebuilt([*second.lines, *first.lines], "other")] == ["web/other"]
+
+
+@pytest.mark.parametrize("is_json", [False, True], ids=["text", "json"])
+def test_story_has_the_creation_time_of_the_pod(is_json: bool, clock: VirtualClock) -> None:
+    """The wait began before this replica saw the pod; logs of an earlier version do not say when."""
+    replica = Replica(clock, is_json)
+    created = "2026-01-01T00:00:00Z"
+    replica.does(lambda book: book.waits(pod_of("p", created=created), "Unschedulable", "full"))
+    replica.does(lambda book: book.waits(pod_of("q"), "Unschedulable", "full"))
+    assert [story.created for story in rebuilt(replica.lines)] == ["2026-01-01T00:00:00.000000Z"]
+    assert [story.created for story in rebuilt(replica.lines, "q")] == [""]
 
 
 async def test_pods_of_the_same_name_have_stories_of_their_own(clock: VirtualClock) -> None:
