@@ -75,7 +75,7 @@ class InspectionPages:
         """Return the answer to a request, or None for other paths."""
         pod = pod_of_story(request)
         if pod is not None:
-            return await self._story(request, *pod, may_get_pods)
+            return await self._story(*pod, may_get_pods)
         if request.path == "/debug/state" and request.method in _READING:
             return self._state(request)
         if request.path == "/debug/stream" and request.method == "GET":
@@ -105,19 +105,12 @@ class InspectionPages:
             return api_status(request, 400, "BadRequest", f"continue: {error}; begin without it")
         return _json(state)
 
-    async def _story(
-        self, request: web.BaseRequest, namespace: str, name: str, may_get_pods: MayGetPods
-    ) -> web.StreamResponse:
+    async def _story(self, namespace: str, name: str, may_get_pods: MayGetPods) -> web.StreamResponse:
         key = f"{namespace}/{name}"
         stories = [story_view(story) for story in await self._found(key)]
-        is_leader = self.is_leader()
-        if not stories:
-            message = f"no story of pod {quoted(key)} is known"
-            if not is_leader:
-                message += "; this replica is not the leader, and knows only pods that wait"
-            return api_status(request, 404, "NotFound", message, details={"name": name, "kind": "pods"})
         await _hide(stories, namespace, may_get_pods)
-        return _json(PodStories(pod=key, is_leader=is_leader, stories=stories))
+        profiles = tuple(name for name, each in self.scheduler.profiles.items() if each.schedules)
+        return _json(PodStories(pod=key, is_leader=self.is_leader(), stories=stories, profiles=profiles))
 
     async def _found(self, key: str) -> list[Story]:
         """Search for the stories of a pod.

@@ -74,6 +74,8 @@ class PodStories(msgspec.Struct, rename="camel", kw_only=True):
     #: False: the replica is a standby, and knows only since when pods wait.
     is_leader: bool
     stories: list[StoryView]
+    #: The schedulerNames of the profiles: no other pod has a story.
+    profiles: tuple[str, ...] = ()
 
 
 class StoryUpdate(msgspec.Struct, rename="camel", kw_only=True):

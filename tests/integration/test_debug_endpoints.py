@@ -73,7 +73,8 @@ class Port:
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 status, body = await self.get(f"/debug/story/{pod}", token)
-                if status == 200 and (answer := json.loads(body))["stories"][0]["runs"]:
+                answer = json.loads(body)
+                if status == 200 and any(story["runs"] for story in answer["stories"]):
                     return answer
                 await asyncio.sleep(_NEWS_SECONDS)
 

@@ -125,19 +125,15 @@ async def test_story_of_another_namespace_is_forbidden(world: SecuredCluster) ->
 
 
 @pytest.mark.slow
-async def test_unknown_story_is_not_found(world: SecuredCluster) -> None:
-    """The answer is a Status; a standby says that it knows little, and shows the pods that wait."""
+async def test_pod_without_a_story_has_an_empty_list(world: SecuredCluster) -> None:
+    """The answer says which profiles have stories, and whether the replica leads; a standby shows pods that wait."""
     book = StoryBook(LoopClock())
     book.waits(pod_of("web/p", "1"), "SchedulingGated")
     port = await opened(world, book, is_leader=False)
     status, text = await port.get("/debug/story/web/none", "jane")
-    answer = json.loads(text)
-    assert (status, answer["kind"], answer["reason"], answer["details"]) == (
-        *(404, "Status", "NotFound"),
-        {"name": "none", "kind": "pods"},
-    )
-    assert answer["message"] == (
-        'no story of pod "web/none" is known; this replica is not the leader, and knows only pods that wait'
+    assert (status, json.loads(text)) == (
+        200,
+        {"pod": "web/none", "isLeader": False, "stories": [], "profiles": ["pyscheduler"]},
     )
     status, text = await port.get("/debug/story/web/p", "jane")
     assert (status, json.loads(text)["isLeader"]) == (200, False)
