@@ -1,15 +1,28 @@
-"""The step about a pod that a scheduler evicts: for whom, and which disruption budget protects the pod.
+"""The steps about evictions: of a pod that a scheduler evicts, and of a pod that waits until others have ended.
 
 The condition DisruptionTarget says that a pod is evicted, until it is gone. Only preemption ignores disruption budgets
 if there are no other victims. A budget keeps no pod pending, so no other step would name it.
+
+A preemptor waits on its nominated node until its victims have ended. If one does not end in time, the preemptor gives
+the node up, and nothing about it names the victim any more; then the victims that outlive their grace period are named,
+on whichever node they are.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kube_objects.durations import format_duration
+from kube_objects.times import format_time
 from pyscheduler.api import PodDisruptionBudget, kind_of
 from pyscheduler.cli.explanation import INFO, Step
+from pyscheduler.framework.departures import (
+    DISRUPTION_TARGET,
+    PREEMPTION_BY_SCHEDULER,
+    ends_at,
+    grace_seconds,
+    is_preempted,
+)
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.runtime.preemption.disruption_budgets import Budgets
 
@@ -19,21 +32,22 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.cluster.object_sources import Read
 
-__all__ = ["disruption_steps"]
+__all__ = ["disruption_steps", "victim_steps"]
 
 _BUDGETS: Final = kind_of(PodDisruptionBudget, "poddisruptionbudgets")
-_BY_SCHEDULER: Final = "PreemptionByScheduler"
+#: How many victims a step lists.
+_NAMED: Final = 5
 
 
 async def disruption_steps(pod: Pod, read: Read, pods: Iterable[Pod]) -> list[Step]:
     """Return the step of a pod that is evicted; none for any other pod. `pods` are those of the cluster."""
     said = next(
-        (each for each in pod.status.conditions if (each.type, each.status) == ("DisruptionTarget", "True")), None
+        (each for each in pod.status.conditions if (each.type, each.status) == (DISRUPTION_TARGET, "True")), None
     )
     if said is None:
         return []
     text = f"{said.reason}: {said.message}"
-    if said.reason == _BY_SCHEDULER:
+    if said.reason == PREEMPTION_BY_SCHEDULER:
         heirs = [each.key for each in pods if pod.node_name and each.status.nominated_node_name == pod.node_name]
         if heirs:
             text += f"; {pod.node_name} is promised to {', '.join(sorted(heirs))}"
@@ -42,3 +56,39 @@ async def disruption_steps(pod: Pod, read: Read, pods: Iterable[Pod]) -> list[St
         if violated:
             text += f"; violates the disruption budget {', '.join(violated)}"
     return [Step("eviction", INFO, "", text)]
+
+
+def victim_steps(pod: Pod, pods: Iterable[Pod], now: float) -> list[Step]:
+    """Return the step that names the pods for whose end a pod waits; none if there are none.
+
+    `pods` are those of the cluster; `now` is in seconds since the epoch.
+    """
+    node = pod.status.nominated_node_name
+    ending = [each for each in pods if each.is_terminating and each.node_name and each.uid != pod.uid]
+    if node:
+        ending = [
+            each for each in ending if each.node_name == node and (each.priority < pod.priority or is_preempted(each))
+        ]
+        text = f"{node} is promised to the pod, when these pods have ended: "
+    else:
+        ending = [each for each in ending if is_preempted(each) and ends_at(each, now) < now]
+        text = "pods that a scheduler has evicted, and that outlive their grace period: "
+    if not ending:
+        return []
+    ending.sort(key=lambda each: (ends_at(each, now), each.key))
+    named = [_ending(each, now) for each in ending[:_NAMED]]
+    more = [f"and {len(ending) - _NAMED} more"] if len(ending) > _NAMED else []
+    return [Step("victims", INFO, "", text + "; ".join([*named, *more]))]
+
+
+def _ending(pod: Pod, now: float) -> str:
+    """Return since when a pod is ending, and how long it may take."""
+    given = pod.metadata.deletion_grace_period_seconds
+    grace = grace_seconds(pod) if given is None else float(given)
+    end = ends_at(pod, now)
+    text = f"{pod.key} on {pod.node_name}, ending since {format_time(end - grace)}, grace period {grace:g} s"
+    if end < now:
+        text += f", which is over for {format_duration(float(round(now - end)))}"
+    if pod.metadata.finalizers:
+        text += f", finalizers {', '.join(pod.metadata.finalizers)}"
+    return text

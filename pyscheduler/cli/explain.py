@@ -20,7 +20,7 @@ from pyscheduler.cli.terminal import echo
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyscheduler.cli.explain_pods import Explained
+    from pyscheduler.cli.explanation import Answer
 
 __all__ = ["command"]
 
@@ -34,9 +34,14 @@ _CONTRADICTION: Final = 3
 
 
 @click.command("explain")
-@click.argument("pods", metavar="[POD | KIND/NAME | job JOB]", nargs=-1)
+@click.argument("pods", metavar="[POD | KIND/NAME]... | job JOB", nargs=-1)
 @click.option("-f", "--filename", metavar="FILE", help="Manifest of the pod; - reads standard input.")
-@click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of POD.")
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NAME",
+    help="Namespace of the pods that name none. [default: the context's; for a cluster or logs in files, `default`]",
+)
 @click.option(
     "--objects",
     multiple=True,
@@ -81,7 +86,7 @@ _CONTRADICTION: Final = 3
     "-o",
     "--output",
     type=click.Choice(["table", "wide", "json", "jsonl"]),
-    help="Output format; wide lists the rejected nodes, too. [default: table; jsonl with --cases]",
+    help="Output format; wide also lists the rejected nodes, and the whole story. [default: table; jsonl with --cases]",
 )
 @click.option("--dialect", metavar="NAME", help="With job: only jobs of this dialect, as in `pyscheduler queue`.")
 @click.option("--history", is_flag=True, help="Show why the pod waited, from the logs of all replicas; needs --from.")
@@ -98,7 +103,7 @@ _CONTRADICTION: Final = 3
 def command(**options: Any) -> None:
     """Show on which node a pod would be placed, and why the other nodes were rejected.
 
-    Give the name of an existing pod, or the manifest of a new pod. The command reads the cluster once, from an API
+    Give the names of existing pods, or the manifest of a new pod. The command reads the cluster once, from an API
     server or from files. It binds nothing and writes nothing. It evaluates every node, regardless of
     percentageOfNodesToScore, and shows the scores of every plugin.
 
@@ -106,6 +111,8 @@ def command(**options: Any) -> None:
     Examples:
       # A pending pod.
       pyscheduler explain --kubeconfig ~/.kube/config web/frontend-0
+      # Several pods at once, and the whole story of each.
+      pyscheduler explain -n web -o wide frontend-0 frontend-1
       # A workload: why its pods were not created, or why the first of them waits.
       pyscheduler explain -n web deployment/frontend
       # A new pod.
@@ -119,8 +126,8 @@ def command(**options: Any) -> None:
       pyscheduler explain job training/resnet
     """
     given = ExplainOptions(**options)
-    if given.pods and given.pods[0].startswith(_POD_KINDS):
-        given = attrs.evolve(given, pods=(given.pods[0].partition("/")[2], *given.pods[1:]))
+    names = [name.partition("/")[2] if name.startswith(_POD_KINDS) else name for name in given.pods]
+    given = attrs.evolve(given, pods=names)
     if given.history:
         from pyscheduler.cli.history import show_history
 
@@ -128,21 +135,22 @@ def command(**options: Any) -> None:
         return
     if given.logs:
         raise click.UsageError("--from is for --history; add it, or remove --from")
-    if len(given.pods) == _SUBJECT_WORDS:
-        sys.exit(_explain_subject(given))
+    if len(given.pods) >= _SUBJECT_WORDS and (target := _subject_target(given.pods[0])):
+        sys.exit(_explain_subject(given, target))
     _check(given)
     if given.cases is not None:
         sys.exit(_explain_cases(given.cases, given.workers))
+    from pyscheduler.cli.error_output import lines_of
     from pyscheduler.cli.explain_pods import explain_pods
-    from pyscheduler.cli.leader_story import StoryOnly
 
-    try:
-        found, notes = asyncio.run(explain_pods(given))
-    except StoryOnly as refused:
-        refused.show(given.output or "table")
-        return
-    _show(found, notes, given.output or "table", given.top)
-    if any(explanation.contradicts for _, explanation in found):
+    answers = asyncio.run(explain_pods(given))
+    _show(answers.found, answers.notes, given.output or "table", given.top)
+    for mistake in answers.mistakes:
+        for line in lines_of(mistake):
+            click.echo(f"error: {line}", err=True)
+    if answers.mistakes:
+        sys.exit(1)
+    if any(each.explanation is not None and each.explanation.contradicts for each in answers.found):
         sys.exit(_CONTRADICTION)
 
 
@@ -150,8 +158,6 @@ def _check(given: ExplainOptions) -> None:
     """Raise `UsageError` for arguments that cannot be combined."""
     if given.dialect is not None:
         raise click.UsageError("--dialect is for jobs; write job [NAMESPACE/]JOB, or remove it")
-    if len(given.pods) > 1:
-        raise click.UsageError("give one pod, or the word job and the name of a job")
     if given.cases is not None:
         if given.pods or given.filename or given.objects:
             raise click.UsageError("--cases contains its own pods and clusters; remove POD, --filename and --objects")
@@ -159,31 +165,37 @@ def _check(given: ExplainOptions) -> None:
             raise click.UsageError("--cases supports only -o jsonl")
         return
     if bool(given.pods) == bool(given.filename):
-        raise click.UsageError("give either the name of a pod or a manifest with --filename")
+        raise click.UsageError("give either names of pods or a manifest with --filename")
     if given.objects and (given.kubeconfig or given.master):
         raise click.UsageError(
             "--objects cannot be combined with --kubeconfig or --master; choose one source of the cluster"
         )
 
 
-def _explain_subject(given: ExplainOptions) -> int:
-    """Explain what a distribution knows how to explain, such as a job; return the exit code."""
-    from importlib import import_module
-
+def _subject_target(word: str) -> str:
+    """Return which function explains what a word names, such as a job; "" for any other word."""
     from pyscheduler.cli.added_commands import added
 
-    module, _, name = str(added("SUBJECTS").get(given.pods[0], "")).partition(":")
-    if not name and given.pods[0] == _JOB:
+    target = str(added("SUBJECTS").get(word, ""))
+    if not target and word == _JOB:
         raise click.UsageError(
             "jobs are explained by a distribution; install it: pip install 'kube-pyscheduler[batch]'"
         )
-    if not name:
-        raise click.UsageError("give one pod, or the word job and the name of a job")
+    return target
+
+
+def _explain_subject(given: ExplainOptions, target: str) -> int:
+    """Explain what a distribution knows how to explain, such as a job; return the exit code."""
+    from importlib import import_module
+
+    if len(given.pods) > _SUBJECT_WORDS:
+        raise click.UsageError(f"give the word {given.pods[0]} and one name")
+    module, _, name = target.partition(":")
     found: int = getattr(import_module(module), name)(given)
     return found
 
 
-def _show(found: Sequence[Explained], notes: Sequence[str], output: str, top: int) -> None:
+def _show(found: Sequence[Answer], notes: Sequence[str], output: str, top: int) -> None:
     for note in notes:
         first, *traceback = note.split("\n")
         for line in (f"note: {first}", *(f"  {line}" for line in traceback)):
@@ -191,20 +203,20 @@ def _show(found: Sequence[Explained], notes: Sequence[str], output: str, top: in
     if output in {"table", "wide"}:
         from pyscheduler.cli.explain_view import show
 
-        for number, (each, explanation) in enumerate(found):
+        for number, each in enumerate(found):
             if number:
                 click.echo()
-            show(each, explanation, top=top, wide=output == "wide")
+            show(each, top=top, wide=output == "wide")
         return
     import msgspec
 
     from pyscheduler.cli.explain_json import explain_json
 
-    data = [explain_json(each, explanation) for each, explanation in found]
+    data = [explain_json(each) for each in found]
     if output == "jsonl":
         for one in data:
             echo(msgspec.json.encode(one).decode())
-    else:
+    elif data:
         text = msgspec.json.format(msgspec.json.encode(data[0] if len(data) == 1 else data)).decode()
         for line in text.split("\n"):
             echo(line)

@@ -13,7 +13,7 @@ import attrs
 from pyscheduler.framework.preemption import PreemptionFindings
 
 if TYPE_CHECKING:
-    from pyscheduler.cli.explanation import Explanation
+    from pyscheduler.cli.explanation import Answer
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.preemption import Candidate
     from pyscheduler.framework.status import Status
@@ -122,17 +122,25 @@ def _names(nodes: Nodes) -> list[str]:
     return [nodes.name(row) for row in range(len(nodes))]
 
 
-def explain_json(found: Evaluation | None, explanation: Explanation) -> Json:
-    """Return verdict and steps; for a pod also its evaluation with profile, number of nodes and message."""
+def explain_json(answer: Answer) -> Json:
+    """Return verdict and steps, and the stories if there are any.
+
+    For a pod that was evaluated, also the evaluation with profile, number of nodes and message.
+    """
+    found, explanation = answer.evaluation, answer.explanation
+    stories: Json = {"stories": answer.stories} if answer.stories else {}
+    if explanation is None:
+        return {"pod": answer.pod, **stories}
     said: Json = {
         "verdict": explanation.verdict,
         "reason": explanation.reason,
         "contradicts": explanation.contradicts,
         "steps": [attrs.asdict(step) for step in explanation.steps],
         "next": explanation.next,
+        **stories,
     }
     if found is None:
-        return {"workload": explanation.subject, **said}
+        return {**({"pod": answer.pod} if answer.pod else {"workload": explanation.subject}), **said}
     return {
         **said,
         "pod": found.pod.key,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["ExplainOptions"]
 
@@ -18,7 +18,8 @@ class ExplainOptions:
 
     pods: Sequence[str]
     filename: str | None
-    namespace: str
+    #: None: that of the kubeconfig's context, or `default` if the cluster is in files.
+    namespace: str | None
     objects: Sequence[str]
     kubeconfig: str | None
     master: str | None
@@ -37,9 +38,10 @@ class ExplainOptions:
     feature_gates: str
     #: Where the configuration comes from, if it is neither the default nor that of --config.
     source: str = ""
+    #: Profiles of the leader's configuration that cannot be used here, and why.
+    left_out: Mapping[str, str] = attrs.field(factory=dict)
 
-    @property
-    def pod(self) -> tuple[str, str]:
-        """Namespace and name of the pod that is named."""
-        namespace, _, name = self.pods[0].rpartition("/")
-        return namespace or self.namespace, name
+    def key_of(self, argument: str) -> tuple[str, str]:
+        """Return namespace and name of a pod that an argument names."""
+        namespace, _, name = argument.rpartition("/")
+        return namespace or self.namespace or "default", name

@@ -6,31 +6,40 @@ leader.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
+from pyscheduler.cli.explanation import Answer
 from pyscheduler.cli.terminal import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
     from kube_objects.clock import Clock
     from pyscheduler.api import KubeObject, Pod
     from pyscheduler.cli.explain_options import ExplainOptions
-    from pyscheduler.cli.explanation import Explanation
+    from pyscheduler.cli.leader_story import LeaderFacts
     from pyscheduler.cluster.object_sources import Read
     from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
     from pyscheduler.config.types import Configuration
+    from pyscheduler.framework.errors import ConfigError
     from pyscheduler.framework.plugin_failures import PluginFailure
-    from pyscheduler.scheduler.evaluation import Evaluation
     from pyscheduler.scheduler.ports import ClusterClient
     from pyscheduler.scheduler.scheduler import Scheduler
 
-    #: A workload has no evaluation.
-    Explained: TypeAlias = tuple[Evaluation | None, Explanation]
+__all__ = ["Answers", "explain_pods"]
 
-__all__ = ["explain_pods"]
+T = TypeVar("T")
+
+
+@attrs.define(kw_only=True)
+class Answers:
+    """The answers about all pods, notes for the user, and mistakes that concern one of several pods."""
+
+    found: list[Answer] = attrs.Factory(list)
+    notes: list[str] = attrs.Factory(list)
+    mistakes: list[ConfigError] = attrs.Factory(list)
 
 
 @attrs.frozen(kw_only=True)
@@ -42,14 +51,23 @@ class _Source:
     #: Returns kinds that the scheduler may read as other types.
     apart: Read
     clock: Clock
-    #: Notes for the user.
-    notes: list[str]
+    answers: Answers = attrs.Factory(Answers)
     #: Plurals of the kinds that may not be listed.
     unread: list[str] = attrs.Factory(list)
+    #: None if the cluster is in files.
+    leader: LeaderFacts | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes for the user."""
+        return self.answers.notes
 
 
-async def explain_pods(options: ExplainOptions) -> tuple[list[Explained], list[str]]:
-    """Read the cluster and evaluate the pods; return the explained evaluations, and notes for the user."""
+async def explain_pods(options: ExplainOptions) -> Answers:
+    """Read the cluster and evaluate the pods.
+
+    Raises `ConfigError` for a mistake, unless it concerns one of several pods.
+    """
     from kube_objects.clock import LoopClock
     from pyscheduler.api import Node, Pod
     from pyscheduler.cluster.object_sources import manifest_objects, read_once
@@ -57,8 +75,6 @@ async def explain_pods(options: ExplainOptions) -> tuple[list[Explained], list[s
     from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.load import load
 
-    clock = LoopClock()
-    notes: list[str] = []
     config = load(options.config_file, gates=parse(options.feature_gates))
     texts: dict[str, bytes] = {}
 
@@ -71,13 +87,15 @@ async def explain_pods(options: ExplainOptions) -> tuple[list[Explained], list[s
 
         manifests = [one for file in options.objects for one in manifests_of(file)]
         read = read_once(manifest_objects(manifests, source=", ".join(options.objects), keep=keep))
+        source = _Source(read=read, apart=read, clock=LoopClock())
         if config.extenders:
-            notes.append("the extenders of the configuration are not called for a cluster that is read from files")
+            source.notes.append(
+                "the extenders of the configuration are not called for a cluster that is read from files"
+            )
             config = _without_verbs(config)
-        cluster = ReadOnlyCluster(read, texts=texts)
-        source = _Source(read=read, apart=read, clock=clock, notes=notes)
-        return await _evaluate_all(options, config, cluster, source), notes
-    return await _explain_live(options, config, texts, keep, notes)
+        await _evaluate_all(options, config, ReadOnlyCluster(read, texts=texts), source)
+        return source.answers
+    return await _explain_live(options, config, texts, keep)
 
 
 async def _explain_live(
@@ -85,35 +103,32 @@ async def _explain_live(
     config: Configuration,
     texts: dict[str, bytes],
     keep: Callable[[KubeObject, bytes], object],
-    notes: list[str],
-) -> tuple[list[Explained], list[str]]:
+) -> Answers:
     """Evaluate the pods on the cluster of an API server, with what the leader knows.
 
-    Raises `StoryOnly` if the user may not read what an evaluation needs.
+    If the user may not read what an evaluation needs, the answers are what the namespace and the leader say.
     """
     import random
 
     from kube_objects.clock import LoopClock
     from pyscheduler.cli.client_settings import COMMAND_CLIENT
-    from pyscheduler.cli.leader_story import StoryOnly, ask_leader
+    from pyscheduler.cli.leader_story import ask_leader
+    from pyscheduler.cli.namespace_answers import NamespaceReader
     from pyscheduler.cluster.object_sources import live_objects, read_once
     from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
     from pyscheduler.cluster.real.startup_check import check_server
-    from pyscheduler.framework.errors import ForbiddenError
+    from pyscheduler.framework.errors import ConfigError, ForbiddenError
     from pyscheduler.framework.recorder import NullRecorder
 
     clock = LoopClock()
     credentials = await auth.find(kubeconfig=options.kubeconfig, master=options.master)
+    options = attrs.evolve(options, namespace=options.namespace or credentials.namespace)
     transport = HTTPTransport(credentials)
     try:
         await check_server(transport)
         leader = await ask_leader(options, credentials, transport, config)
-        if leader.config is not None:
-            config, options = leader.config, attrs.evolve(options, source=leader.source)
-        elif leader.why_no_config:
-            notes.append(f"the default profile is used: {leader.why_no_config}")
 
         def connect() -> ClusterClient:
             return transport.connect(COMMAND_CLIENT, clock=clock, rng=random.Random(0), recorder=NullRecorder())
@@ -121,32 +136,61 @@ async def _explain_live(
         unread: list[str] = []
         source = _Source(
             read=read_once(live_objects(connect(), unread=unread, keep=keep)),
-            apart=live_objects(connect(), unread=unread),
+            apart=read_once(live_objects(connect(), unread=unread)),
             clock=clock,
-            notes=notes,
             unread=unread,
+            leader=leader,
         )
+        if leader.config is not None:
+            config = leader.config
+            options = attrs.evolve(options, source=leader.source, left_out=leader.left_out)
         cluster = ReadOnlyCluster(source.read, extender=transport.extender, texts=texts)
         try:
-            found = await _evaluate_all(options, config, cluster, source)
+            await _evaluate_all(options, config, cluster, source)
         except ForbiddenError as error:
-            raise StoryOnly(leader, error) from error
-        found = [(each, leader.joined(each, explanation)) for each, explanation in found]
-        notes += [
-            f"these credentials may not list {plural}; the evaluation assumes that there are none"
-            for plural in dict.fromkeys(unread)
-        ]
-        return found, notes
+            if options.filename:
+                raise ConfigError(f"nothing can be evaluated: {error}") from error
+            reader = NamespaceReader(
+                options=options,
+                leader=leader,
+                client=connect(),
+                read=source.apart,
+                unread=unread,
+                notes=source.notes,
+                refusal=error,
+            )
+            unread.clear()
+            await _ask_each(options.pods, reader.answer, source.answers)
+            remark = "what they say is not known"
+        else:
+            remark = "the evaluation assumes that there are none"
+            if leader.why_no_config:
+                source.notes.insert(0, f"the default profile is used: {leader.why_no_config}")
+        source.notes.extend(f"these credentials may not list {plural}; {remark}" for plural in dict.fromkeys(unread))
+        return source.answers
     finally:
         await transport.close()
 
 
+async def _ask_each(items: Sequence[T], ask: Callable[[T], Awaitable[Answer]], answers: Answers) -> None:
+    """Collect an answer for each item, and the mistakes; raise `ConfigError` if there is one item only."""
+    from pyscheduler.framework.errors import ConfigError
+
+    for item in items:
+        try:
+            answers.found.append(await ask(item))
+        except ConfigError as error:
+            if len(items) == 1:
+                raise
+            answers.mistakes.append(error)
+
+
 async def _evaluate_all(
     options: ExplainOptions, config: Configuration, cluster: ReadOnlyCluster, source: _Source
-) -> list[Explained]:
+) -> None:
+    """Evaluate the pods that the options name."""
     import random
 
-    from pyscheduler.api import Pod
     from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.problems import found_in
     from pyscheduler.runtime.assembly.discovery import discover
@@ -167,48 +211,46 @@ async def _evaluate_all(
     scheduler.plugin_failures.listeners.append(failures.append)
     try:
         await scheduler.start()
+
+        async def evaluated(pod: Pod) -> Answer:
+            return await _evaluated(scheduler, pod, options, config, source)
+
+        async def named(argument: str) -> Answer:
+            found = await _named(argument, options, scheduler, source)
+            return found if isinstance(found, Answer) else await evaluated(found)
+
         if options.filename:
-            pods = await _pods_of(options.filename, source.read, source.clock)
+            await _ask_each(await _pods_of(options, source.read, source.clock), evaluated, source.answers)
         else:
-            namespace, name = options.pod
-            pod = scheduler.pods.get(name, namespace)
-            if pod is None:
-                workload = await _workload(options, scheduler, source)
-                if not isinstance(workload, Pod):
-                    return [(None, workload)]
-                pod = workload
-            pods = [pod]
-        found = [await _evaluated(scheduler, pod, options, config, source) for pod in pods]
-        source.notes.extend(_failure_notes(failures, {pod.key for pod in pods}, with_traceback=options.traceback))
-        return found
+            await _ask_each(options.pods, named, source.answers)
+        pods = {each.pod for each in source.answers.found}
+        source.notes.extend(_failure_notes(failures, pods, with_traceback=options.traceback))
     finally:
         if scheduler.extenders is not None:
             await scheduler.extenders.close()
 
 
-async def _workload(given: ExplainOptions, scheduler: Scheduler, source: _Source) -> Explanation | Pod:
-    """Return why the pods of the named workload could not be created, or the first of its pods that waits.
+async def _named(argument: str, options: ExplainOptions, scheduler: Scheduler, source: _Source) -> Answer | Pod:
+    """Return the pod of a name, the first pod that waits of a workload, or why there is none to evaluate.
 
     Raises `ConfigError` if there is neither a pod nor a workload of this name, or if all pods have a node.
     """
-    from pyscheduler.cli.workloads import find_workload, kind_called
-    from pyscheduler.framework.errors import ConfigError
+    from pyscheduler.cli.explanation import Explanation
+    from pyscheduler.cli.namespace_answers import gone
+    from pyscheduler.cli.workloads import kind_called, waiting_pod
 
-    word, _, name = given.pods[0].rpartition("/")
-    kind = kind_called(word)
-    namespace = given.namespace if kind or not word else word
-    found = await find_workload(kind, name, namespace, source.apart, scheduler.pods)
+    namespace, name = options.key_of(argument)
+    pod = scheduler.pods.get(name, namespace)
+    if pod is not None:
+        return pod
+    kind = kind_called(argument.rpartition("/")[0])
+    if kind:
+        namespace = options.key_of(name)[0]
+    read, pods = source.apart, scheduler.pods
+    found = await waiting_pod(kind, name, namespace, read, pods, unread=source.unread, notes=source.notes)
     if found is None:
-        what = kind or "pod"
-        raise ConfigError(f"{what} {namespace}/{name} does not exist" + ("" if kind else ", or it has terminated"))
-    if found.failure is not None:
-        return found.failure
-    waiting = [pod for pod in found.pods if not pod.node_name]
-    if not waiting:
-        raise ConfigError(f"{found.kind} {found.key}: no pod waits; {len(found.pods)} have a node")
-    count = f"{len(waiting)} of {len(found.pods)} pods"
-    source.notes.append(f"{count} of {found.kind} {found.key} wait; this is {waiting[0].key}")
-    return waiting[0]
+        return await gone(kind, namespace, name, source.leader, unread=source.unread, notes=source.notes)
+    return Answer(explanation=found) if isinstance(found, Explanation) else found
 
 
 def _failure_notes(failures: Iterable[PluginFailure], pods: Collection[str], *, with_traceback: bool) -> Iterable[str]:
@@ -240,8 +282,24 @@ def _without_verbs(config: Configuration) -> Configuration:
 
 async def _evaluated(
     scheduler: Scheduler, pod: Pod, options: ExplainOptions, config: Configuration, source: _Source
-) -> Explained:
-    from pyscheduler.cli.disruption import disruption_steps
+) -> Answer:
+    """Return the evaluation of a pod with its explanation."""
+    bound = pod if pod.node_name else None
+    if bound is not None:
+        source.notes.append(f"{pod.key} is bound to {pod.node_name}; it is evaluated as if it were not bound yet")
+        scheduler.cache.remove_pod(bound)
+    try:
+        return await _evaluated_alone(scheduler, pod, options, config, source)
+    finally:
+        if bound is not None:
+            scheduler.cache.add_pod(bound)  # other pods may follow
+
+
+async def _evaluated_alone(
+    scheduler: Scheduler, pod: Pod, options: ExplainOptions, config: Configuration, source: _Source
+) -> Answer:
+    """Return the evaluation of a pod that is not in the cache."""
+    from pyscheduler.cli.disruption import disruption_steps, victim_steps
     from pyscheduler.cli.explanation import explanation_of
     from pyscheduler.cli.job_steps import PodQuestion, job_steps
     from pyscheduler.framework.work_sources import WorkSourcePlugin
@@ -251,9 +309,8 @@ async def _evaluated(
     is_stored = scheduler.pods.get(pod.name, pod.namespace) is not None
     is_bound = bool(pod.node_name)
     evicted = await disruption_steps(pod, source.read, scheduler.pods)
+    victims = [] if is_bound else victim_steps(pod, scheduler.pods, source.clock.wall())
     if is_bound:
-        notes.append(f"{pod.key} is bound to {pod.node_name}; it is evaluated as if it were not bound yet")
-        scheduler.cache.remove_pod(pod)
         pod = pod.with_node_name("")
     profile = scheduler.profiles.get(pod.scheduler_name) or next(iter(scheduler.profiles.values()))
     found = await evaluate(scheduler, profile, pod, reserve=True, miss_notes=notes)
@@ -272,27 +329,44 @@ async def _evaluated(
     if job is None:
         sources = (plugin for plugin in profile.plugins.values() if isinstance(plugin, WorkSourcePlugin))
         notes += filter(None, (plugin.note_of_single_pod(profile.name, pod) for plugin in sources))
-    if profile.name != pod.scheduler_name and (job is None or not job.assumed):
+    left_out = options.left_out.get(pod.scheduler_name, "")
+    if profile.name != pod.scheduler_name and not left_out and (job is None or not job.assumed):
         notes.append(
             f"no profile has the schedulerName {pod.scheduler_name} of {pod.key}; profile {profile.name} is used"
         )
-    waits = is_stored and not is_bound
-    explained = explanation_of(found, _source_of(options), [*scheduler.profiles], waits=waits, job=job)
-    return found, attrs.evolve(explained, steps=[*evicted, *explained.steps])
+    explained = explanation_of(
+        found,
+        _source_of(options),
+        [*scheduler.profiles],
+        waits=is_stored and not is_bound,
+        job=job,
+        left_out=left_out,
+    )
+    last = next((row for row, step in enumerate(explained.steps) if step.name == "condition"), len(explained.steps))
+    steps = [*evicted, *explained.steps[:last], *victims, *explained.steps[last:]]
+    explained = attrs.evolve(explained, steps=steps)
+    if source.leader is None or not is_stored:
+        return Answer(pod=pod.key, evaluation=found, explanation=explained)
+    known = await source.leader.stories_of(pod.namespace, pod.name)
+    explained = source.leader.joined(pod, explained, known.stories)
+    return Answer(pod=pod.key, evaluation=found, explanation=explained, stories=known.stories)
 
 
-async def _pods_of(file: str, read: Read, clock: Clock) -> list[Pod]:
-    """Return the pods of a manifest with the defaults that the API server would fill in."""
+async def _pods_of(options: ExplainOptions, read: Read, clock: Clock) -> list[Pod]:
+    """Return the pods of the manifest with the defaults that the API server would fill in."""
     from pyscheduler.api import PriorityClass, kind_of
     from pyscheduler.cli.manifests import manifests_of
     from pyscheduler.cluster.object_sources import admit
     from pyscheduler.framework.errors import ConfigError
 
+    file = options.filename or ""
     wanted = manifests_of(file)
     for one in wanted:
         if one["kind"] != "Pod":
             text = f"a {one['kind']} cannot be scheduled; give the manifests of its pods"
             raise ConfigError(text, source=file)
+        if options.namespace and not one["metadata"].get("namespace"):
+            one["metadata"]["namespace"] = options.namespace
     classes = [
         one
         for one in await read(kind_of(PriorityClass, "priorityclasses", namespaced=False))

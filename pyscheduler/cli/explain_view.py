@@ -1,19 +1,21 @@
-"""Print an explanation: the verdict, the table of steps, and the best nodes by score."""
+"""Print an answer: the verdict, the table of steps, the best nodes by score, and the stories."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import click
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pyscheduler.cli.history import print_stories
 from pyscheduler.cli.terminal import printable
 from pyscheduler.scheduler.nearest_miss import said
 
 if TYPE_CHECKING:
-    from pyscheduler.cli.explanation import Explanation
+    from pyscheduler.cli.explanation import Answer, Explanation
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.status import Status
     from pyscheduler.runtime.extension_points.scoring import ScoreOutcome
@@ -25,14 +27,18 @@ __all__ = ["show"]
 _PLAIN_WIDTH = 160
 
 
-def show(found: Evaluation | None, explanation: Explanation, *, top: int, wide: bool = False) -> None:
-    """Print an explanation, and the `top` best nodes for a pod; with `wide`, also the rejected nodes by reason.
+def show(answer: Answer, *, top: int, wide: bool = False) -> None:
+    """Print an answer: the explanation, and the `top` best nodes for a pod; the stories if there is nothing else.
 
-    `found` is None for a workload.
+    With `wide`, also the rejected nodes by reason, and the stories.
     """
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=_PLAIN_WIDTH)
+    explanation, found = answer.explanation, answer.evaluation
+    if explanation is None:
+        print_stories(answer.stories)
+        return
     reason = f": {explanation.reason}" if explanation.reason else ""
     console.print(_text(explanation.subject))
     console.print(_text(f"Verdict: {explanation.verdict}{reason}"))
@@ -44,6 +50,9 @@ def show(found: Evaluation | None, explanation: Explanation, *, top: int, wide: 
         if table is not None:
             console.print()
             console.print(table)
+    if wide and answer.stories:
+        click.echo()
+        print_stories(answer.stories)
 
 
 def _steps(explanation: Explanation) -> Table:

@@ -21,16 +21,18 @@ if TYPE_CHECKING:
 
     from pyscheduler.cli.job_steps import JobSteps
     from pyscheduler.scheduler.evaluation import Evaluation
+    from pyscheduler.stories.view import StoryView
 
-__all__ = ["HOLDS", "INFO", "OK", "Explanation", "Step", "explanation_of"]
+__all__ = ["GATED", "HOLDS", "INFO", "NO_PROFILE", "OK", "Answer", "Explanation", "Step", "explanation_of", "next_of"]
 
 #: The results of a step: no objection, the step holds the pod or job, or a fact that decides nothing by itself.
 OK: Final = "ok"
 HOLDS: Final = "holds"
 INFO: Final = "info"
 
-_NO_PROFILE: Final = "NoProfile"
-_GATED: Final = "SchedulingGated"
+#: Reasons: no profile has the pod's schedulerName, and the pod has scheduling gates.
+NO_PROFILE: Final = "NoProfile"
+GATED: Final = "SchedulingGated"
 _UNSCHEDULABLE: Final = "Unschedulable"
 _ERROR: Final = "SchedulerError"
 _CONTRADICTION: Final = "Contradiction"
@@ -55,7 +57,7 @@ class Explanation:
 
     #: The pod or workload in words.
     subject: str
-    #: `waits` or `fits`.
+    #: `waits` or `fits`; `placed` if nothing was evaluated and the pod has a node.
     verdict: str
     #: The reason of the first step that holds the pod; "" if none does.
     reason: str
@@ -65,14 +67,35 @@ class Explanation:
     contradicts: bool
 
 
+@attrs.frozen(kw_only=True)
+class Answer:
+    """What the command found out about a pod or workload."""
+
+    #: `namespace/name` of the pod; "" for a workload.
+    pod: str = ""
+    #: None for a workload, and if the user may not list what an evaluation needs.
+    evaluation: Evaluation | None = None
+    #: None if there are only stories.
+    explanation: Explanation | None = None
+    #: The stories that the leader knows of the pods of this name.
+    stories: Sequence[StoryView] = ()
+
+
 def explanation_of(
-    found: Evaluation, source: str, served: Sequence[str], *, waits: bool = True, job: JobSteps | None = None
+    found: Evaluation,
+    source: str,
+    served: Sequence[str],
+    *,
+    waits: bool = True,
+    job: JobSteps | None = None,
+    left_out: str = "",
 ) -> Explanation:
     """Return the explanation; `source` names the configuration, `served` the schedulerNames of its profiles.
 
     `waits`: the pod is an object of the cluster without a node, not only a manifest. `job`: the steps of its job.
+    `left_out`: why the pod's own profile cannot be used here; "" if it can.
     """
-    steps = [_scheduler(found, source, served, waits=waits, job=job)]
+    steps = [_scheduler(found, source, served, waits=waits, job=job, left_out=left_out)]
     if job is not None and job.verdict and found.pre_enqueue is None:
         steps += [*job.steps, *_rejections(found)]
     else:
@@ -88,28 +111,34 @@ def explanation_of(
         verdict="waits" if held else (job.verdict if job is not None else "") or "fits",
         reason=reason,
         steps=steps,
-        next=(job.next if job is not None else "") or _next(found, reason),
+        next=(job.next if job is not None else "") or next_of(reason, [miss.plugin for miss in found.misses]),
         contradicts=contradicts,
     )
 
 
-def _scheduler(found: Evaluation, source: str, served: Sequence[str], *, waits: bool, job: JobSteps | None) -> Step:
+def _scheduler(
+    found: Evaluation, source: str, served: Sequence[str], *, waits: bool, job: JobSteps | None, left_out: str
+) -> Step:
     name = found.pod.scheduler_name
     if name in served:
         return Step("scheduler", OK, "", f"profile {name} of {source}")
+    if left_out:
+        text = f"profile {name} of {source} cannot be used here: {left_out}"
+        assumed = job.assumed if job is not None and job.assumed else f"profile {found.profile.name} is used instead"
+        return Step("scheduler", INFO, "", f"{text}; {assumed}")
     names = ", ".join(served)
     text = f'no profile of {source} has the schedulerName "{name}"; it serves {names}'
     if job is not None and job.assumed:
         return Step("scheduler", INFO, "", f"{text}; {job.assumed}")
     # A pod of a manifest, and a pod that has a node or a condition, has or may have another scheduler.
     is_unseen = waits and _pod_scheduled(found) is None
-    return Step("scheduler", HOLDS if is_unseen else INFO, _NO_PROFILE if is_unseen else "", text)
+    return Step("scheduler", HOLDS if is_unseen else INFO, NO_PROFILE if is_unseen else "", text)
 
 
 def _attempt(found: Evaluation) -> list[Step]:
     """Return the steps of an attempt, up to the first that fails."""
     if found.pre_enqueue is not None:
-        return [Step("gates", HOLDS, _GATED, f"{found.pre_enqueue.plugin}: {said(found.pre_enqueue)}")]
+        return [Step("gates", HOLDS, GATED, f"{found.pre_enqueue.plugin}: {said(found.pre_enqueue)}")]
     if found.error is not None:
         return [Step("plugins", HOLDS, _ERROR, found.error.message)]
     if found.feasible is None or found.scores is None:
@@ -215,13 +244,14 @@ def _words(message: str) -> list[str]:
     return sorted(part.strip(" .") for part in reasons.split(","))
 
 
-def _next(found: Evaluation, reason: str) -> str:
-    if reason == _NO_PROFILE:
+def next_of(reason: str, plugins: Sequence[str] = ()) -> str:
+    """Return what a pod waits for; `plugins` rejected nodes."""
+    if reason == NO_PROFILE:
         return "correct schedulerName, or start a scheduler that serves it"
-    if reason == _GATED:
+    if reason == GATED:
         return "the pod is scheduled when its gates are removed"
     if reason == _UNSCHEDULABLE:
-        names = ", ".join(miss.plugin for miss in found.misses if miss.plugin)
+        names = ", ".join(filter(None, plugins))
         return f"the pod is retried after an event that can change the answer of {names or 'a plugin'}"
     if reason == _ERROR:
         return "the pod is retried after its backoff"

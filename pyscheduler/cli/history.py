@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyscheduler.cli.explain_options import ExplainOptions
     from pyscheduler.stories.view import RunView, StoryView
 
-__all__ = ["show_history", "show_stories"]
+__all__ = ["print_stories", "show_history"]
 
 _HEADER: Final = ("SINCE", "LAST", "REASON", "COUNT", "PLUGINS", "NODE", "WOKEN-BY", "MESSAGE")
 #: How to get the lines. Without --tail=-1, kubectl prints only the last ten lines of each pod.
@@ -46,7 +46,7 @@ def show_history(options: ExplainOptions) -> None:
         raise click.UsageError("give one pod, and with --from the logs: explain --history POD --from FILE")
     if output not in {None, "table", "wide", "json"}:
         raise click.UsageError("--history supports only -o table and -o json")
-    namespace, name = options.pod
+    namespace, name = options.key_of(options.pods[0])
     history = History(namespace, name)
     for file in files:
         with _opened(file) as lines:
@@ -57,16 +57,16 @@ def show_history(options: ExplainOptions) -> None:
     if history.cut:
         many = f"{history.cut} lines that name {name} are" if history.cut > 1 else f"1 line that names {name} is"
         echo(f"note: {many} incomplete, and left out", err=True)
-    show_stories(history.pod, stories, output)
-
-
-def show_stories(pod: str, stories: Sequence[StoryView], output: str | None) -> None:
-    """Print the stories of the pods of this key, as tables or as JSON."""
-    if output in {"json", "jsonl"}:
-        data = msgspec.json.encode({"pod": pod, "stories": stories})
-        for line in (msgspec.json.format(data) if output == "json" else data).decode().split("\n"):
+    if output == "json":
+        data = msgspec.json.encode({"pod": history.pod, "stories": stories})
+        for line in msgspec.json.format(data).decode().split("\n"):
             echo(line)
         return
+    print_stories(stories)
+
+
+def print_stories(stories: Sequence[StoryView]) -> None:
+    """Print stories as tables."""
     for number, story in enumerate(stories):
         if number:
             click.echo()

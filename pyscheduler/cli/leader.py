@@ -46,28 +46,30 @@ class Answer:
 
 @attrs.frozen(kw_only=True)
 class Leader:
-    """The leader's HTTPS port; `why` says why it cannot be asked. Close it when done."""
+    """The leader's HTTPS port; `why` says why it cannot be asked."""
 
     url: str = ""
     why: str = ""
-    _transport: HTTPTransport | None = None
+    _credentials: Credentials | None = None
 
     async def get(self, path: str) -> Answer:
-        """Return what the leader answers, or why there is no answer."""
-        if self._transport is None:
+        """Return what the leader answers, or why there is no answer.
+
+        Each request has a connection of its own: if the address is that of a Service, the next connection may lead to
+        another replica.
+        """
+        if self._credentials is None:
             return Answer(why=self.why)
+        transport = HTTPTransport(attrs.evolve(self._credentials))  # which forgets its credentials when it is closed
         try:
-            response = await self._transport.request("GET", path, timeout_seconds=_SECONDS)
+            response = await transport.request("GET", path, timeout_seconds=_SECONDS)
             return Answer(raise_for_status(response, f"GET {self.url}{path}"))
         except APIError as error:
             return Answer(why=f"the scheduler at {self.url} refuses: {error}")
         except TransportError as error:
             return Answer(why=f"the scheduler at {self.url} gave no answer: {error}")
-
-    async def close(self) -> None:
-        """Close the connections."""
-        if self._transport is not None:
-            await self._transport.close()
+        finally:
+            await transport.close()
 
 
 async def find_leader(
@@ -133,7 +135,7 @@ async def _opened(credentials: Credentials, url: str, authority: str | None, *, 
         compares_names=is_named,
         setting="--scheduler-ca",
     )
-    return Leader(url=url, transport=HTTPTransport(made))
+    return Leader(url=url, credentials=made)
 
 
 def _checked(url: str) -> str:

@@ -1,7 +1,12 @@
-"""Ask the leader for its configuration and for the story of a pod, and add them to an explanation.
+"""Ask the leader for its configuration and for the stories of pods, and add them to an explanation.
 
 The evaluation shows what an attempt would say now, in this process. The leader knows more: who waits at Permit, and
 what failed in its own process. So if the pod waits, the reason in its story is the verdict.
+
+The plugins of the leader may not be installed on this machine. Then only the profiles that use them are left out.
+
+A Service of several replicas leads each connection to one of them at random, and only the leader knows why pods wait.
+So a story is requested again, on a new connection, until the leader answers.
 """
 
 from __future__ import annotations
@@ -14,10 +19,8 @@ import attrs
 import msgspec
 
 from pyscheduler.cli.explanation import HOLDS, INFO, OK, Step
-from pyscheduler.cli.history import show_stories
 from pyscheduler.cli.leader import find_leader
 from pyscheduler.cli.offline_scheduler import offline_scheduler
-from pyscheduler.cli.terminal import echo
 from pyscheduler.config.feature_gates import parse
 from pyscheduler.config.load import loads
 from pyscheduler.framework.errors import ConfigError
@@ -26,7 +29,7 @@ from pyscheduler.scheduler.pod_status import WAITING_ON_PERMIT
 from pyscheduler.stories.view import PodStories
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.cli.explain_options import ExplainOptions
@@ -35,12 +38,13 @@ if TYPE_CHECKING:
     from pyscheduler.cluster.real.auth import Credentials
     from pyscheduler.cluster.real.http import HTTPTransport
     from pyscheduler.config.types import Configuration
-    from pyscheduler.framework.errors import ForbiddenError
-    from pyscheduler.scheduler.evaluation import Evaluation
+    from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.stories.view import StoryView
 
-__all__ = ["LeaderFacts", "StoryOnly", "ask_leader"]
+__all__ = ["KnownStories", "LeaderFacts", "ask_leader"]
 
+#: With three replicas, so many connections all miss the leader once in 600 times.
+_MOST_REQUESTS: Final = 16
 #: What happens next with a pod in a sub-queue.
 _NEXT: Final = {
     "active": "the pod is tried next",
@@ -51,46 +55,57 @@ _NEXT: Final = {
 
 
 @attrs.frozen(kw_only=True)
-class LeaderFacts:
-    """The leader's configuration and the stories of one pod, or the reasons why there are none."""
+class KnownStories:
+    """What the leader answers about the pods of one name."""
 
+    stories: Sequence[StoryView] = ()
+    #: The schedulerNames that the scheduler serves; empty if it gave no answer.
+    served: Sequence[str] = ()
+    #: Why there is no story; "" if there is one.
+    why: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class LeaderFacts:
+    """The leader's configuration, or the reason why there is none; and the leader, which knows the stories of pods."""
+
+    leader: Leader
     config: Configuration | None = None
     #: Where the configuration comes from.
     source: str = ""
-    stories: Sequence[StoryView] = ()
+    #: The profiles that cannot be used here, and why; `config` is without them.
+    left_out: Mapping[str, str] = attrs.field(factory=dict)
     why_no_config: str = ""
-    why_no_story: str = ""
 
-    def joined(self, found: Evaluation | None, explanation: Explanation) -> Explanation:
+    async def stories_of(self, namespace: str, name: str) -> KnownStories:
+        """Return the stories of the pods of a name."""
+        url = self.leader.url
+        path = f"/debug/story/{quote(namespace, safe='')}/{quote(name, safe='')}"
+        served: Sequence[str] = ()
+        for _ in range(_MOST_REQUESTS):
+            answer = await self.leader.get(path)
+            if answer.why:
+                return KnownStories(served=served, why=answer.why)
+            try:
+                found = msgspec.json.decode(answer.body, type=PodStories)
+            except msgspec.MsgspecError:
+                return KnownStories(why=f"{url} does not answer as a scheduler")
+            served = found.profiles
+            if found.is_leader:
+                why = "" if found.stories else f"the scheduler at {url} knows no story of pod {namespace}/{name}"
+                return KnownStories(stories=found.stories, served=served, why=why)
+        return KnownStories(served=served, why=f"{url} is not the leader, and does not know why pods wait")
+
+    def joined(self, pod: Pod, explanation: Explanation, stories: Sequence[StoryView]) -> Explanation:
         """Return the explanation with the story of the pod, which decides the verdict if the pod waits."""
-        if found is None:
-            return explanation
-        story = next((each for each in self.stories if each.uid == found.pod.uid and each.pending), None)
-        return explanation if story is None else _joined(explanation, found.pod, story)
-
-
-class StoryOnly(Exception):  # noqa: N818 - for the user it is no error if there is a story
-    """The user may not list pods or nodes, so that nothing can be evaluated."""
-
-    def __init__(self, leader: LeaderFacts, refusal: ForbiddenError) -> None:
-        super().__init__()
-        self._leader = leader
-        self._refusal = refusal
-
-    def show(self, output: str) -> None:
-        """Print the stories of the pod that the leader knows. Raises `ConfigError` if there are none."""
-        leader = self._leader
-        if not leader.stories:
-            why = leader.why_no_story or "a manifest has no story"
-            raise ConfigError(f"nothing can be evaluated: {self._refusal}; and there is no story of the pod: {why}")
-        echo(f"note: nothing is evaluated, but the leader knows the story of the pod: {self._refusal}", err=True)
-        show_stories(leader.stories[0].pod, leader.stories, output)
+        story = next((each for each in stories if each.uid == pod.uid and each.pending), None)
+        return explanation if story is None else _joined(explanation, pod, story)
 
 
 async def ask_leader(
     options: ExplainOptions, credentials: Credentials, cluster: HTTPTransport, config: Configuration
 ) -> LeaderFacts:
-    """Ask the leader for its configuration, unless --config names one, and for the stories of a pod that exists.
+    """Find the leader, and ask it for its configuration unless --config names one.
 
     Raises `ConfigError` for a mistake in the options.
     """
@@ -102,44 +117,55 @@ async def ask_leader(
         authority=options.scheduler_ca,
         lease=(election.resource_namespace, election.resource_name),
     )
-    try:
-        facts = LeaderFacts() if options.config_file else await _configuration(leader, options)
-        if not options.pods:
-            return facts
-        stories, why = await _stories(leader, options)
-        return attrs.evolve(facts, stories=stories, why_no_story=why)
-    finally:
-        await leader.close()
+    return LeaderFacts(leader=leader) if options.config_file else await _configuration(leader, options)
 
 
 async def _configuration(leader: Leader, options: ExplainOptions) -> LeaderFacts:
     answer = await leader.get("/configz")
     if answer.why:
-        return LeaderFacts(why_no_config=answer.why)
+        return LeaderFacts(leader=leader, why_no_config=answer.why)
     source = f"{leader.url}/configz"
     gates = parse(options.feature_gates)
     try:
         config = loads(json.dumps(json.loads(answer.body)["componentconfig"]), source=source, gates=gates)
-        offline_scheduler(config, discover(blocked=options.blocked), gates=gates)
+        usable, left_out = _usable(config, discover(blocked=options.blocked), gates)
     except ConfigError as error:
-        why = f"the configuration of {source} cannot be used here: {' '.join(str(error).split())}"
-        return LeaderFacts(why_no_config=why)
+        why = f"the configuration of {source} cannot be used here: {_one_line(error)}"
+        return LeaderFacts(leader=leader, why_no_config=why)
     except (ValueError, LookupError, TypeError):
-        return LeaderFacts(why_no_config=f"{source} is not the configuration of a scheduler")
-    return LeaderFacts(config=config, source=f"the leader's configuration ({source})")
+        return LeaderFacts(leader=leader, why_no_config=f"{source} is not the configuration of a scheduler")
+    where = f"the leader's configuration ({source})"
+    return LeaderFacts(leader=leader, config=usable, source=where, left_out=left_out)
 
 
-async def _stories(leader: Leader, options: ExplainOptions) -> tuple[Sequence[StoryView], str]:
-    answer = await leader.get("/debug/story/" + "/".join(quote(part, safe="") for part in options.pod))
-    if answer.why:
-        return (), answer.why
+def _usable(
+    config: Configuration, registry: Registry, gates: Mapping[str, bool]
+) -> tuple[Configuration, Mapping[str, str]]:
+    """Return the configuration with the profiles that can be used here, and why each other one cannot.
+
+    Raises `ConfigError` if none can.
+    """
     try:
-        found = msgspec.json.decode(answer.body, type=PodStories)
-    except msgspec.MsgspecError:
-        return (), f"{leader.url} does not answer as a scheduler"
-    if not found.is_leader:
-        return (), f"{leader.url} is not the leader, and does not know why pods wait"
-    return found.stories, ""
+        offline_scheduler(config, registry, gates=gates)
+    except ConfigError as error:
+        whole = error
+    else:
+        return config, {}
+    usable, left_out = [], {}
+    for profile in config.profiles:
+        try:
+            offline_scheduler(attrs.evolve(config, profiles=(profile,)), registry, gates=gates)
+        except ConfigError as error:
+            left_out[profile.scheduler_name] = _one_line(error)
+        else:
+            usable.append(profile)
+    if not usable:
+        raise whole
+    return attrs.evolve(config, profiles=tuple(usable)), left_out
+
+
+def _one_line(error: ConfigError) -> str:
+    return " ".join(str(error).split())
 
 
 def _joined(explanation: Explanation, pod: Pod, story: StoryView) -> Explanation:

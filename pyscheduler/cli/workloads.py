@@ -17,7 +17,9 @@ from kube_objects.times import seconds_of
 from kube_objects.workloads import WorkloadStatus
 from pyscheduler.api import KubeObject, ReplicaSet, ReplicationController, StatefulSet, kind_of
 from pyscheduler.cli.explanation import HOLDS, INFO, Explanation, Step
-from pyscheduler.cli.podgroup.reader import CORE_EVENTS, CoreEvent, within
+from pyscheduler.cli.podgroup.reader import CORE_EVENTS, CoreEvent
+from pyscheduler.cluster.kinds_within import within
+from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod, ResourceKind
     from pyscheduler.cluster.object_sources import Read
 
-__all__ = ["Workload", "find_workload", "kind_called"]
+__all__ = ["Workload", "find_workload", "kind_called", "refused_kinds", "waiting_pod"]
 
 _FAILED_CREATE: Final = "FailedCreate"
 _REPLICA_FAILURE: Final = "ReplicaFailure"
@@ -80,6 +82,11 @@ def kind_called(word: str) -> str:
     return ""
 
 
+def refused_kinds(unread: Iterable[str], kind: str = "") -> list[str]:
+    """Return the plurals of the workloads, of one kind or of all, that are among those that may not be listed."""
+    return [each.plural for each in _KINDS if each.plural in unread and kind in {"", each.kind}]
+
+
 @attrs.frozen(kw_only=True)
 class Workload:
     """A workload that was asked about."""
@@ -99,6 +106,32 @@ class _Name:
 
     kind: str
     name: str
+
+
+async def waiting_pod(
+    kind: str, name: str, namespace: str, read: Read, pods: Iterable[Pod], *, unread: Sequence[str], notes: list[str]
+) -> Explanation | Pod | None:
+    """Return why the pods of a workload could not be created, or the first of its pods that waits; None without it.
+
+    `unread` has the plurals of the kinds that `read` was not allowed to list. Raises `ConfigError` if workloads of the
+    kind may not be listed, or if no pod of the workload waits. The first arguments are those of `find_workload`.
+    """
+    found = await find_workload(kind, name, namespace, read, pods)
+    if found is None:
+        if kind and (refused := refused_kinds(unread, kind)):
+            raise ConfigError(
+                f"{kind} {namespace}/{name} cannot be read: forbidden: these credentials may not list {refused[0]} in "
+                f"the namespace {namespace}; the role view in the namespace permits it"
+            )
+        return None
+    if found.failure is not None:
+        return found.failure
+    waiting = [pod for pod in found.pods if not pod.node_name]
+    if not waiting:
+        raise ConfigError(f"{found.kind} {found.key}: no pod waits; {len(found.pods)} have a node")
+    count = f"{len(waiting)} of {len(found.pods)} pods"
+    notes.append(f"{count} of {found.kind} {found.key} wait; this is {waiting[0].key}")
+    return waiting[0]
 
 
 async def find_workload(kind: str, name: str, namespace: str, read: Read, pods: Iterable[Pod]) -> Workload | None:

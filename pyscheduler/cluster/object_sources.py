@@ -18,6 +18,7 @@ from kube_testserver.errors import StatusError
 from kube_testserver.manifests import load_manifests
 from kube_testserver.rules.defaults import apply_defaults
 from pyscheduler.api import DecodeError, EndedPod, Pod, decode, encode
+from pyscheduler.cluster.kinds_within import namespace_of
 from pyscheduler.config.snapshot_file import OBJECTS, is_snapshot, members
 from pyscheduler.framework.errors import ConfigError, ForbiddenError, NotFoundError
 
@@ -98,11 +99,12 @@ def live_objects(
 
     async def read(kind: ResourceKind) -> Sequence[KubeObject]:
         client.informer(kind, optional=True)  # Lets the client know the kind; it is not started.
+        namespace = namespace_of(kind)  # The client may know the kind by then, without a namespace.
         try:
             if keep is None:
-                found = await client.list(kind.type)
+                found = await client.list(kind.type, namespace)
             else:
-                found = [one async for page in client.pages(kind.type, keep=keep) for one in page]
+                found = [one async for page in client.pages(kind.type, namespace, keep=keep) for one in page]
         except NotFoundError:
             return ()
         except ForbiddenError:

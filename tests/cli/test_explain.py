@@ -68,6 +68,26 @@ def test_manifest_is_evaluated_on_a_cluster_in_a_file(tmp_path: Path, cluster: P
     assert rows[-1][0] == "large"
 
 
+def test_manifest_without_a_namespace_has_that_of_the_option(tmp_path: Path, cluster: Path, run: Run) -> None:
+    """As for kubectl; a namespace in the manifest stays."""
+    manifests = [pod_manifest("new"), pod_manifest("own", namespace="ml")]
+    del manifests[0]["metadata"]["namespace"]
+    code, out, err = run("explain", "-f", write(tmp_path, *manifests), "--objects", cluster, "-n", "web")
+    assert (code, err) == (0, "")
+    assert "pod web/new, profile" in out
+    assert "pod ml/own, profile" in out
+
+
+def test_several_pods_do_not_change_the_cluster_for_each_other(cluster: Path, run: Run) -> None:
+    """A bound pod that is evaluated as if it were not bound is on its node again for the next one."""
+    _, alone, _ = run("explain", "pending", "--objects", cluster)
+    code, out, err = run("explain", "bound", "pending", "bound", "--objects", cluster)
+    assert code == 0, err
+    first, second, third = out.split("\n\npod default/")
+    assert f"pod default/{second}" == alone.rstrip("\n")
+    assert f"pod default/{third}" == f"{first}\n"
+
+
 def test_pending_pod_shows_the_message_of_its_condition(cluster: Path, run: Run) -> None:
     """The message is kube-scheduler's, exit code 0: the question was answered."""
     code, out, err = run("explain", "default/pending", "--objects", cluster)
@@ -196,8 +216,8 @@ def test_json_and_jsonl_output(tmp_path: Path, cluster: Path, run: Run) -> None:
     ("arguments", "words"),
     [
         (["nobody", "--objects", "CLUSTER"], "pod default/nobody does not exist"),
-        (["--objects", "CLUSTER"], "either the name"),
-        (["pending", "-f", "x", "--objects", "CLUSTER"], "either the name"),
+        (["--objects", "CLUSTER"], "either names of pods"),
+        (["pending", "-f", "x", "--objects", "CLUSTER"], "either names of pods"),
         (["pending", "--objects", "CLUSTER", "--kubeconfig", "x"], "choose one source"),
         (["pending", "--dialect", "kai", "--objects", "CLUSTER"], "--dialect is for jobs"),
         (["pending", "--objects", "none.yaml"], "none.yaml: no such file"),

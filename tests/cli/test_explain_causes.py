@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from kube_objects.times import format_time
 from pyscheduler.testing import node_manifest, pod_manifest
 from tests.cli.conftest import Run
 from tests.cli.test_explain import installed
@@ -218,6 +221,41 @@ def test_victim_of_preemption_names_its_heir_and_its_budget(tmp_path: Path, run:
     assert (code, f"{text}default/web" in " ".join(out.split())) == (0, True)
     code, out, _ = run("explain", "other", "--objects", file)
     assert (code, "eviction" in out) == (0, False)
+
+
+def ending(name: str, seconds_ago: int, **metadata: Any) -> Object:
+    """Return a victim on `node-a` whose grace period of 40 s ended so many seconds ago."""
+    victim = pod_manifest(name, node_name="node-a", requests={"cpu": "3"})
+    end = format_time(time.time() - seconds_ago)
+    victim["metadata"] |= {"deletionTimestamp": end, "deletionGracePeriodSeconds": 40, **metadata}
+    said = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": "makes room"}
+    victim["status"] = {"conditions": [said]}
+    return victim
+
+
+def test_preemptor_names_the_victims_that_have_not_ended(tmp_path: Path, run: Run) -> None:
+    """Since when, with which grace period, and what holds them; also after the preemptor has given the node up."""
+    heir = pod_manifest("heir", priority=10, requests={"cpu": "3"}, status={"nominatedNodeName": "node-a"})
+    stuck = ending("stuck", 120, finalizers=["example.com/hold"])
+    elsewhere = ending("elsewhere", 120) | {"spec": pod_manifest("x", node_name="node-b")["spec"]}
+    later = pod_manifest("later", priority=10, requests={"cpu": "3"})
+    file = tmp_path / "cluster.yaml"
+    nodes = (zone("a", cpu="4"), zone("b", cpu="1"))
+    file.write_text(yaml.safe_dump_all([*nodes, stuck, ending("soon", -20), elsewhere, heir, later]))
+    code, out, err = run("explain", "heir", "--objects", file, "-o", "json")
+    assert code == 0, err
+    (step,) = [each for each in json.loads(out)["steps"] if each["name"] == "victims"]
+    assert re.fullmatch(
+        "node-a is promised to the pod, when these pods have ended: default/stuck on node-a, ending since "
+        r"20\S+Z, grace period 40 s, which is over for 2m\d+s, finalizers example.com/hold; "
+        r"default/soon on node-a, ending since 20\S+Z, grace period 40 s",
+        step["text"],
+    ), step["text"]
+    _, out, _ = run("explain", "later", "--objects", file, "-o", "json")
+    (step,) = [each for each in json.loads(out)["steps"] if each["name"] == "victims"]
+    assert step["text"].startswith("pods that a scheduler has evicted, and that outlive their grace period: default/")
+    assert ("default/stuck" in step["text"], "default/elsewhere" in step["text"]) == (True, True)
+    assert "default/soon" not in step["text"]
 
 
 def test_labels_and_devices_are_counted(tmp_path: Path, run: Run) -> None:

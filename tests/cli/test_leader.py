@@ -65,7 +65,6 @@ async def found(
         authority=authority,
         lease=("kube-system", "pyscheduler"),
     )
-    await leader.close()
     assert bool(leader.url) != bool(leader.why)
     return leader.url, leader.why
 

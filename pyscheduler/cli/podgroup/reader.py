@@ -6,17 +6,19 @@ import asyncio
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from kube_objects.kinds import PODS
-from pyscheduler.api import KubeObject, ObjectReference, Pod, ResourceKind, Wire, kind_of
+from pyscheduler.api import KubeObject, ObjectReference, Pod, Wire, kind_of
+from pyscheduler.cluster.kinds_within import within
 from pyscheduler.framework.errors import ForbiddenError, NotFoundError
 from pyscheduler.podgroup import GroupDirectory, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pyscheduler.api import ResourceKind
     from pyscheduler.podgroup import DialectTable
     from pyscheduler.scheduler.ports import ClusterClient
 
-__all__ = ["CORE_EVENTS", "CoreEvent", "events_about", "list_within", "read_directory", "said_by_server", "within"]
+__all__ = ["CORE_EVENTS", "CoreEvent", "events_about", "list_within", "read_directory", "said_by_server"]
 
 
 class EventSource(Wire):
@@ -55,23 +57,6 @@ class CoreEvent(KubeObject):
 
 CORE_EVENTS: Final = kind_of(CoreEvent, "events")
 """The kind of core/v1 events."""
-
-
-class _Within(ResourceKind):
-    """A kind in one namespace; "" means all namespaces."""
-
-    within = ""
-
-    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Return the path in that namespace, unless another namespace is given."""
-        return super().path(namespace or self.within, name, subresource)
-
-
-def within(kind: ResourceKind, namespace: str) -> ResourceKind:
-    """Return a kind of which only the objects of a namespace are listed; "" means all namespaces."""
-    made = _Within(*kind)
-    made.within = namespace
-    return made
 
 
 async def read_directory(

@@ -1,0 +1,171 @@
+"""Answer `explain` for a user who may read one namespace only, for example with the role `view` there.
+
+Without the list of nodes, nothing can be evaluated. The leader gives the story of the pod to whoever may get the pod.
+If the leader cannot be asked or has no story, the pod itself and its events still say much: which scheduler the pod
+names, its gates, its condition. A scheduler keeps no story of a pod that names another scheduler, but it says which
+names it serves. A workload and the events about it are in the namespace, too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from kube_objects.kinds import PODS
+from kube_objects.times import seconds_of
+from pyscheduler.api import Pod
+from pyscheduler.cli.explanation import GATED, HOLDS, INFO, NO_PROFILE, OK, Answer, Explanation, Step, next_of
+from pyscheduler.cli.podgroup.reader import CORE_EVENTS, CoreEvent
+from pyscheduler.cli.workloads import kind_called, refused_kinds, waiting_pod
+from pyscheduler.cluster.kinds_within import within
+from pyscheduler.framework.errors import ConfigError, ForbiddenError, NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pyscheduler.cli.explain_options import ExplainOptions
+    from pyscheduler.cli.leader_story import KnownStories, LeaderFacts
+    from pyscheduler.cluster.object_sources import Read
+    from pyscheduler.scheduler.ports import ClusterClient
+
+__all__ = ["NamespaceReader", "gone"]
+
+_POD_SCHEDULED: Final = "PodScheduled"
+
+
+@attrs.frozen(kw_only=True)
+class NamespaceReader:
+    """Reads what the user may read; `refusal` says why nothing is evaluated."""
+
+    options: ExplainOptions
+    leader: LeaderFacts
+    client: ClusterClient
+    read: Read
+    #: Grows by the plurals of the kinds that may not be listed.
+    unread: Sequence[str]
+    notes: list[str]
+    refusal: ForbiddenError
+
+    async def answer(self, argument: str) -> Answer:
+        """Return what is known about the pod or workload. Raises `ConfigError` if nothing is."""
+        kind = kind_called(argument.rpartition("/")[0])
+        if kind:
+            name = argument.rpartition("/")[2]
+            namespace = self.options.key_of(name)[0]
+            pod = None
+        else:
+            namespace, name = self.options.key_of(argument)
+            pod = await self._pod(namespace, name)
+        if pod is None:
+            found = await waiting_pod(
+                *(kind, name, namespace, self.read, await self._pods(namespace)), unread=self.unread, notes=self.notes
+            )
+            if isinstance(found, Explanation):
+                return Answer(explanation=found)
+            if found is None:
+                return await gone(kind, namespace, name, self.leader, unread=self.unread, notes=self.notes)
+            pod = found
+        return await self._of_pod(pod)
+
+    async def _pod(self, namespace: str, name: str) -> Pod | None:
+        self.client.informer(PODS, optional=True)  # Lets the client know the kind; it is not started.
+        try:
+            return await self.client.get(Pod, name, namespace)
+        except NotFoundError:
+            return None
+        except ForbiddenError as error:
+            raise ConfigError(
+                f"nothing can be evaluated: {self.refusal}; and the pod cannot be read: {error}; the role view in the "
+                "namespace permits it"
+            ) from error
+
+    async def _pods(self, namespace: str) -> Iterable[Pod]:
+        try:
+            return [each for each in await self.read(within(PODS, namespace)) if isinstance(each, Pod)]
+        except ForbiddenError as error:
+            self.notes.append(f"the pods of workloads are not known: {error}")
+            return ()
+
+    async def _of_pod(self, pod: Pod) -> Answer:
+        known = await self.leader.stories_of(pod.namespace, pod.name)
+        if any(story.uid == pod.uid for story in known.stories):
+            self.notes.append(f"nothing is evaluated, but the leader knows the story of the pod: {self.refusal}")
+            return Answer(pod=pod.key, stories=known.stories)
+        self.notes.append(f"nothing is evaluated: {self.refusal}")
+        events = await self.read(within(CORE_EVENTS, pod.namespace))
+        mine = [each for each in events if isinstance(each, CoreEvent) and each.involved_object.uid == pod.uid]
+        url = self.leader.leader.url
+        return Answer(pod=pod.key, explanation=_explanation(pod, known, url, mine), stories=known.stories)
+
+
+async def gone(
+    kind: str, namespace: str, name: str, leader: LeaderFacts | None, *, unread: Sequence[str], notes: list[str]
+) -> Answer:
+    """Return the stories of a pod that does not exist any more. Raises `ConfigError` if there are none.
+
+    `kind` is that of a workload, or "". `unread` has the plurals of the kinds that may not be listed.
+    """
+    key = f"{namespace}/{name}"
+    if kind:
+        raise ConfigError(f"{kind} {key} does not exist")
+    text = f"pod {key} does not exist, or it has terminated"
+    known = await leader.stories_of(namespace, name) if leader is not None else None
+    if known is not None and known.stories:
+        notes.append(f"{text}; the leader knows its story")
+        return Answer(pod=key, stories=known.stories)
+    refused = refused_kinds(unread)
+    if refused:
+        text += f"; these credentials may not list {', '.join(refused)}, so it may be the name of a workload"
+    if known is not None:
+        text += f"; {known.why}; if it was a pod, the logs may know it: explain --history {key} --from FILE"
+    raise ConfigError(text)
+
+
+def _explanation(pod: Pod, known: KnownStories, url: str, events: Sequence[CoreEvent]) -> Explanation:
+    """Return what the pod and its events say."""
+    condition = next((each for each in pod.status.conditions if each.type == _POD_SCHEDULED), None)
+    says_no = condition is not None and condition.status == "False"
+    steps = [_scheduler(pod, known, url, is_unseen=condition is None)]
+    if pod.spec.scheduling_gates:
+        gates = ", ".join(each.name for each in pod.spec.scheduling_gates)
+        steps.append(Step("gates", HOLDS, GATED, f"scheduling gates: {gates}"))
+    if pod.node_name:
+        steps.append(Step("node", OK, "", f"the pod is on {pod.node_name}"))
+    elif condition is not None and says_no:
+        node = pod.status.nominated_node_name
+        promised = f"; {node} is promised to the pod" if node else ""
+        steps.append(
+            Step("condition", HOLDS, condition.reason, f"PodScheduled is False: {condition.message}{promised}")
+        )
+    else:
+        steps.append(Step("condition", INFO, "", "no scheduler has written the condition PodScheduled"))
+    newest = max(events, key=lambda each: seconds_of(each.last_seen), default=None)
+    if newest is not None:
+        who = newest.reporting_component or newest.source.component
+        count = f", {newest.count} times" if newest.count > 1 else ""
+        text = f"{newest.reason} of {who}, last at {newest.last_seen}{count}: {newest.message}"
+        steps.append(Step("event", INFO, "", text))
+    held = next((step for step in steps if step.result == HOLDS), None)
+    reason = held.reason if held is not None else ""
+    return Explanation(
+        subject=f"pod {pod.key}, schedulerName {pod.scheduler_name}",
+        verdict="placed" if pod.node_name else "waits",
+        reason="" if pod.node_name else reason,
+        steps=steps,
+        next="" if pod.node_name or not reason else next_of(reason),
+        contradicts=False,
+    )
+
+
+def _scheduler(pod: Pod, known: KnownStories, url: str, *, is_unseen: bool) -> Step:
+    """Return the step about the pod's schedulerName."""
+    name = pod.scheduler_name
+    if not known.served:
+        return Step("scheduler", INFO, "", f'the pod has the schedulerName "{name}"; {known.why}')
+    if name in known.served:
+        return Step("scheduler", OK, "", f"the scheduler at {url} serves {name}; {known.why}")
+    served = ", ".join(known.served)
+    text = f'no profile of the scheduler at {url} has the schedulerName "{name}"; it serves {served}'
+    is_held = is_unseen and not pod.node_name
+    return Step("scheduler", HOLDS if is_held else INFO, NO_PROFILE if is_held else "", text)
