@@ -8,21 +8,26 @@ changes, and adds notes to the output of `explain`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyscheduler.api import Pod
+    from pyscheduler.framework.watches import PolicyRule
 
 __all__ = ["WorkSourcePlugin"]
 
 
 class WorkSourcePlugin:
     """Inherit this besides `Plugin` to schedule the pods of the profile by a source of work."""
+
+    #: Rules for requests that other plugins of the profile make only for pods that this source never places. They are
+    #: left out of the permissions of the profile.
+    needless_rbac: ClassVar[Sequence[PolicyRule]] = ()
 
     def add_work_source(self, scheduler: Any, profile: Any, rng: random.Random) -> None:  # noqa: ANN401 - of rooms above
         """Make the source and hand it to `scheduler.add_source`; called once, when the scheduler has been built.

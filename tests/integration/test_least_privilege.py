@@ -323,34 +323,35 @@ async def test_a_kind_less_and_it_does_not_start(installed: Installed) -> None:
     assert "pyscheduler config --rbac" in error
 
 
+def permissions(path: Path) -> set[tuple[str, ...]]:
+    """Return each verb on each resource that a configuration needs, with its API group and its names."""
+    config = load(path)
+    roles = as_list(grants_of(offline_scheduler(config, discover()), config), name="pyscheduler")["items"]
+    return {
+        (*rule["apiGroups"], *rule["resources"], verb, *rule.get("resourceNames", ()))
+        for role in roles
+        for rule in role["rules"]
+        for verb in rule["verbs"]
+    }
+
+
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
 def test_the_other_configurations_need_the_same_roles_and_groups_at_most(path: Path) -> None:
-    """Each ready file needs the permissions of the default profile, and at most those for groups and queues."""
-    needed, shipped = (
-        as_list(grants_of(offline_scheduler(config, discover()), config), name="pyscheduler")["items"]
-        for config in (load(path), load(ROOT / "configs/default.yaml"))
-    )
-    more = [
-        rule
-        for here, there in zip(needed, shipped, strict=True)
-        for rule in here["rules"]
-        if rule not in there["rules"]
-    ]
-    missing = [
-        rule
-        for here, there in zip(needed, shipped, strict=True)
-        for rule in there["rules"]
-        if rule not in here["rules"]
-    ]
-    annotates = [rule for rule in more if rule["resources"] == ["pods"]]
-    assert len(missing) == len(annotates)
-    kinds = {"podgroups", "resourcequotas"}
-    if path.name.startswith("batch-"):
+    """Each ready file needs the permissions of the default profile, and at most those for groups and queues.
+
+    A batch profile creates no claims for extended resources.
+    """
+    needed, shipped = permissions(path), permissions(ROOT / "configs/default.yaml")
+    is_batch = path.name.startswith("batch-")
+    kinds = {"podgroups", "resourcequotas", "pods"}
+    if is_batch:
         kinds |= {"queues", "priorityclasses", "topologies"}
-    for rule in more:
-        assert rule in annotates or rule["resources"][0].partition("/")[0] in kinds, rule
+    assert {resource.partition("/")[0] for _, resource, *_ in needed - shipped} <= kinds
+    assert {verb for _, resource, verb, *_ in needed - shipped if resource == "pods"} <= {"patch"}
     in_tree = {"default.yaml", "bin-packing.yaml", "two-profiles.yaml"}
-    assert bool(more) is (path.name not in in_tree)
+    assert bool(needed - shipped) is (path.name not in in_tree)
+    of_claims = {("resource.k8s.io", "resourceclaims", verb) for verb in ("create", "delete")}
+    assert shipped - needed == (of_claims if is_batch else set())
 
 
 async def test_a_plugin_that_writes_gets_what_it_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,12 +6,16 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler.framework import ConfigError, PolicyRule
-from pyscheduler.runtime.assembly.permissions import Grant, Need, merged
+from pyscheduler.framework.work_sources import WorkSourcePlugin
+from pyscheduler.runtime.assembly.permissions import Grant, Need, merged, needs_of_plugins
+from pyscheduler.runtime.profile import Profile
 
 #: Namespace, group, resource, name, verb; "" stands for all of them.
 Atom = tuple[str, str, str, str, str]
@@ -155,3 +159,25 @@ def test_wildcards_are_refused(wild: PolicyRule) -> None:
     """Nobody is granted more than was asked for, so one has to ask; the message says whom to blame."""
     with pytest.raises(ConfigError, match=r"^Greedy asks for .* a wildcard; name in its `rbac` what it needs$"):
         merged([Need(wild, "Greedy")])
+
+
+class Source(WorkSourcePlugin):
+    """A source of work that never lets a plugin create a claim."""
+
+    rbac = (rule("pods", "delete"),)
+    watches = ()
+    needless_rbac = (rule("claims", "create delete"),)
+
+
+def test_rule_that_a_source_of_work_makes_needless_is_left_out_of_its_profile() -> None:
+    """The other verbs and resources of the rule stay; a profile without the source needs the whole rule."""
+    writer = SimpleNamespace(rbac=(rule("claims claims/status", "get create"),), watches=())
+
+    def verbs_of(**plugins: object) -> set[tuple[str, str]]:
+        profile = SimpleNamespace(plugins=plugins, registered_events=dict)
+        grants = merged(needs_of_plugins([cast(Profile, profile)], []))
+        return {(resource, verb) for _, _, resource, _, verb in granted(grants)}
+
+    whole = {(resource, verb) for resource in ("claims", "claims/status") for verb in ("get", "create")}
+    assert verbs_of(Writer=writer) == whole
+    assert verbs_of(Writer=writer, Source=Source()) == {*whole, ("pods", "delete")} - {("claims", "create")}

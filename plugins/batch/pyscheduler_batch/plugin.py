@@ -16,7 +16,7 @@ import attrs
 import numpy.ma  # noqa: F401 - `np.unique` would import it in the first pass, and hold the event loop for 40 ms
 
 from pyscheduler.api import Node, Pod, PodDisruptionBudget, PriorityClass
-from pyscheduler.framework import ConfigError, PreEnqueuePlugin
+from pyscheduler.framework import ConfigError, PolicyRule, PreEnqueuePlugin
 from pyscheduler.framework.extensions import Extensions
 from pyscheduler.framework.log_capture import CONFIGURATION_LOGGER
 from pyscheduler.podgroup import GroupId, GroupObject, PodGroups
@@ -97,6 +97,11 @@ class Batch(PreEnqueuePlugin, SessionPlugin):
     unbounded = frozenset({CLAIMED_GPUS})
     arg_names: ClassVar[Sequence[str]] = ARG_NAMES
     watches: ClassVar[Sequence[ResourceKind]] = ALWAYS
+    #: DynamicResources creates claims for pods that request an extended resource of a device class, on nodes that lack
+    #: the resource. Sessions count what nodes offer, so they place no such pod.
+    needless_rbac: ClassVar[Sequence[PolicyRule]] = (
+        PolicyRule(api_groups=("resource.k8s.io",), resources=("resourceclaims",), verbs=("create", "delete")),
+    )
 
     @classmethod
     def extension_kinds_for(cls, extensions: object, args: object) -> Sequence[ResourceKind]:

@@ -15,9 +15,10 @@ import attrs
 
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.watches import PolicyRule, event_resource
+from pyscheduler.framework.work_sources import WorkSourcePlugin
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 
     from pyscheduler.api import ResourceKind
     from pyscheduler.runtime.profile import Profile
@@ -64,16 +65,41 @@ def reading(kind: ResourceKind) -> PolicyRule:
 
 
 def needs_of_plugins(profiles: Iterable[Profile], kinds: Collection[ResourceKind]) -> Iterator[Need]:
-    """Yield what plugins need: what they say in `rbac`, and of `kinds` those they watch or want to hear events of."""
+    """Yield what plugins need: what they say in `rbac`, and of `kinds` those they watch or want to hear events of.
+
+    Rules that a source of work makes needless in its profile are left out.
+    """
     named = [(kind, event_resource(kind), reading(kind)) for kind in kinds]
     for profile in profiles:
         events = profile.registered_events()
+        sources = [plugin for plugin in profile.plugins.values() if isinstance(plugin, WorkSourcePlugin)]
+        needless = {one for source in sources for rule in source.needless_rbac for one in _permissions(Need(rule, ""))}
         for name, plugin in profile.plugins.items():
-            yield from (Need(rule, name) for rule in plugin.rbac)
+            yield from (need for rule in plugin.rbac for need in _without(Need(rule, name), needless))
             heard = {event.resource for event in events.get(name, ())}
             for kind, resource, rule in named:
                 if (resource in heard and kind.watch) or kind in plugin.watches:
                     yield Need(rule, name)
+
+
+def _without(need: Need, needless: AbstractSet[_Permission]) -> Iterator[Need]:
+    """Yield a need, or the parts of it that are not needless."""
+    parts = [*_permissions(need)] if needless else []
+    if needless.isdisjoint(parts):
+        yield need
+        return
+    for part in parts:
+        if part not in needless:
+            names = (part.name,) if part.name else ()
+            places = (part.namespace,) if part.namespace else ()
+            rule = PolicyRule(
+                api_groups=(part.group,),
+                resources=(part.resource,),
+                verbs=(part.verb,),
+                resource_names=names,
+                namespaces=places,
+            )
+            yield Need(rule, need.who)
 
 
 def merged(needs: Iterable[Need]) -> Mapping[str, Sequence[Grant]]:
