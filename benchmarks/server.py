@@ -31,7 +31,7 @@ from pyscheduler.serving.gc_tuning import rare_collections
 from pyscheduler.testing.builders import pod_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from kube_testserver.access.users import User
     from kube_testserver.requests import Request
@@ -137,23 +137,31 @@ class _Desk:
             self.cluster.add(pod)
             await asyncio.sleep(pause * 2 * self._rng.random())
 
-    def come_and_go(self, *, per_second: int, life_seconds: float) -> object:
+    def come_and_go(
+        self, *, per_second: int, life_seconds: float, filling: int = 1, filling_seconds: float = 0.0
+    ) -> object:
         """From now on, create so many pods each second and delete each after its life; every 20th fits no node.
 
-        Bound pods run until they are deleted.
+        For the first `filling_seconds`, `filling` times as many are created. Bound pods run until they are deleted.
         """
         self._kubelets = self.cluster.lifecycle(stop_seconds=0.5)
         self._kubelets.start()
-        self._tasks.create_task(self._come_and_go(per_second, life_seconds))
+        ahead = (filling - 1) * filling_seconds * per_second
+
+        def wanted(seconds: float) -> float:
+            """Return how many pods have come after a time."""
+            return per_second * seconds + min((filling - 1) * per_second * seconds, ahead)
+
+        self._tasks.create_task(self._come_and_go(wanted, life_seconds))
         return per_second
 
-    async def _come_and_go(self, per_second: int, life: float) -> None:
+    async def _come_and_go(self, wanted: Callable[[float], float], life: float) -> None:
         pods = self.cluster.resource("v1", "Pod")
         alive: deque[tuple[float, str]] = deque()
         began, made = time.monotonic(), 0
         while True:
             now = time.monotonic()
-            while made < (now - began) * per_second:
+            while made < wanted(now - began):
                 cpu = "1000" if made % 20 == 0 else "100m"
                 pod = pod_manifest(f"soak-{made:08d}", requests={"cpu": cpu, "memory": "128Mi"}, labels={"app": "soak"})
                 self.cluster.add(pod)
