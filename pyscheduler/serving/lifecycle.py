@@ -36,6 +36,7 @@ from pyscheduler.scheduler.debugger import DebugSignal
 from pyscheduler.serving.config_reload import ConfigReloader
 from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
 from pyscheduler.serving.inspection import InspectionPages
+from pyscheduler.serving.missing_kinds import warn_of_missing_kinds
 from pyscheduler.serving.pages import Pages
 from pyscheduler.serving.ports import Ports, probes
 from pyscheduler.serving.version import build_labels, compatibility_labels
@@ -278,6 +279,8 @@ async def _begin(scheduler: Scheduler, elector: LeaderElector | None, stop: asyn
         try:
             if await unless_stopped(step(), stop) is None:
                 return False
+            if step == scheduler.start:
+                warn_of_missing_kinds(scheduler)
         except ForbiddenError as error:
             raise ConfigError(f"{error}; grant it (`pyscheduler config --rbac` prints the rules)") from error
     return True

@@ -256,6 +256,21 @@ def test_an_image_has_a_digest_or_a_tag(helm: Helm) -> None:
         assert container["image"] == said
 
 
+@pytest.mark.parametrize(
+    ("profile", "missing"),
+    [
+        ("default", []),
+        ("batch-kai", ["podgroups.scheduling.run.ai", "queues.scheduling.run.ai", "topologies.kai.scheduler"]),
+    ],
+)
+def test_notes_name_the_kinds_that_are_missing(helm: Helm, profile: str, missing: list[str]) -> None:
+    """Helm compares the kinds that the profile watches with the API groups of the server."""
+    arguments = ("install", "pyscheduler", helm.chart, "--dry-run=client", "--hide-notes=false")
+    notes = helm(*arguments, values={"profile": profile}).partition("NOTES:\n")[2]
+    assert ("does not serve these kinds" in notes) == bool(missing)
+    assert [line.strip() for line in notes.splitlines() if re.fullmatch(r"  \w+(\.[\w-]+)+", line)] == missing
+
+
 def test_each_shard_is_a_scheduler_of_its_own(helm: Helm) -> None:
     """Names, leases and accounts differ; KAI's label selects the pool, and other profiles select nodes by affinity."""
     rendered = helm.objects(SHARDS)

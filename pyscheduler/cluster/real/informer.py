@@ -136,6 +136,16 @@ class RealInformer(CopyLister[T]):
         return self._watching.is_set()
 
     @property
+    def kind(self) -> ResourceKind:
+        """The kind of the objects."""
+        return self._kind
+
+    @property
+    def is_absent(self) -> bool:
+        """Return True if the server does not serve the kind."""
+        return self._task is not None and self._broken_since is None and not self._watching.is_set()
+
+    @property
     def resource(self) -> str:
         """Name of the kind in messages and metrics: its plural, with the group unless that is the core group."""
         return self._name

@@ -1,0 +1,66 @@
+"""Warn at the start of kinds that plugins read and the API server does not serve.
+
+Usually a CustomResourceDefinition is missing. pyscheduler works without the kind, and takes it up when it appears. But
+then a gang has no group and a job no queue, and nothing about the pods says why. So there is one line for each plugin.
+
+A plugin may read one kind in several API groups, such as PodGroups of several dialects; one of them is enough. Of
+Kubernetes' own kinds, the informer warns.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.api import BUILT_IN_KINDS
+from pyscheduler.cluster.real.informer import RealInformer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyscheduler.api import KubeObject, ResourceKind
+    from pyscheduler.runtime.assembly.permissions import Need
+    from pyscheduler.scheduler.scheduler import Scheduler
+
+__all__ = ["missing_kinds", "warn_of_missing_kinds"]
+
+_log = logging.getLogger(__name__)
+
+#: How many kinds a line names.
+_NAMED: Final = 10
+
+
+def missing_kinds(scheduler: Scheduler) -> Mapping[str, Sequence[str]]:
+    """Return by plugin the kinds that it reads and the server does not serve, each as `plural.group`."""
+    read: dict[str, list[RealInformer[KubeObject]]] = {}
+    for informer in scheduler.others:
+        if isinstance(informer, RealInformer) and informer.kind not in BUILT_IN_KINDS:
+            for plugin in _readers(informer.kind, scheduler.needs):
+                read.setdefault(plugin, []).append(informer)
+    found = {}
+    for plugin, informers in read.items():
+        served = {each.kind.plural for each in informers if not each.is_absent}
+        found[plugin] = [each.resource for each in informers if each.is_absent and each.kind.plural not in served]
+    return {plugin: kinds for plugin, kinds in found.items() if kinds}
+
+
+def _readers(kind: ResourceKind, needs: Iterable[Need]) -> Iterable[str]:
+    """Return who watches a kind, in words for the reader of a role."""
+    rules = ((need.who, need.rule) for need in needs)
+    return dict.fromkeys(
+        who
+        for who, rule in rules
+        if kind.plural in rule.resources and kind.group in rule.api_groups and "watch" in rule.verbs
+    )
+
+
+def warn_of_missing_kinds(scheduler: Scheduler) -> None:
+    """Log a line for each plugin that reads kinds that the server does not serve."""
+    for plugin, kinds in missing_kinds(scheduler).items():
+        more = f" and {len(kinds) - _NAMED} more" if len(kinds) > _NAMED else ""
+        _log.warning(
+            "CustomResourceDefinitions are missing; the objects count as absent until they are installed "
+            "plugin=%s kinds=%s",
+            plugin,
+            f"{','.join(kinds[:_NAMED])}{more}",
+        )
