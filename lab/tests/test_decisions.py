@@ -99,6 +99,13 @@ def test_preemption_is_replayed_alike(config: str) -> None:
 
 
 @pytest.mark.slow
+def test_shared_gpus_are_replayed_alike() -> None:
+    """Workers with parts of GPUs get devices, which the plugin writes to their annotations."""
+    jobs = crowd(60, gpus=lambda _: 1, gpu_milli=lambda rng: rng.choice([200, 500, 1000]), workers=lambda _: 1)
+    assert_twins(replays(jobs, "", nodes="1x4gpu"))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fifo", "drf", "proportion", "capacity", "kai"])
 def test_queues_are_replayed_alike(name: str) -> None:
     """With reclaim, so that pods are evicted and jobs restarted."""

@@ -64,8 +64,7 @@ class Feed:
 
     def stop(self) -> None:
         """Follow no more; idempotent."""
-        if self._news in self._collection.listeners:
-            self._collection.listeners.remove(self._news)
+        self._collection.forget(self._news)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

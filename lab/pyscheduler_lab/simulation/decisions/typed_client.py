@@ -35,6 +35,8 @@ __all__ = ["TypedClient", "TypedTransport"]
 K = TypeVar("K", bound=KubeObject)
 
 _WAITS: Final = "PodScheduled"
+#: A watch lets the event loop turn after so many changes (`cluster.real.pacing`).
+_SLICE: Final = 25
 
 
 class TypedTransport(Transport):
@@ -86,9 +88,12 @@ class TypedInformer(CopyLister[KubeObject]):
         self._is_live = is_live
         self._settled = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._news: deque[tuple[str, KubeObject]] = deque()
+        self._news: deque[tuple[str, KubeObject | None]] = deque()
+        self._is_scheduled = False
+        #: The number of changes since the event loop turned for their sake.
+        self._handled = 0
         self._is_listed = False
-        #: Keys of the objects that the copy has, if it leaves some out.
+        #: Some objects are left out.
         self._is_selective = is_live or kind.type is EndedPod
 
     @property
@@ -115,10 +120,7 @@ class TypedInformer(CopyLister[KubeObject]):
         """Follow no more; idempotent."""
         if self._task is not None:
             self._task.cancel()
-        for listeners in (self._collection.listeners, self._collection.on_served):
-            for each in (self._changed, self._begin):
-                if each in listeners:
-                    listeners.remove(each)  # type: ignore[arg-type]  # a list has one of the two at most
+        self._collection.forget(self._changed, self._omitted, self._begin)
         self._news.clear()
 
     async def _list(self) -> None:
@@ -133,19 +135,37 @@ class TypedInformer(CopyLister[KubeObject]):
         if not self._is_listed:
             self._is_listed = True
             self._collection.listeners.append(self._changed)
+            if self._kind.type is not EndedPod:
+                self._collection.on_omitted.append(self._omitted)
             for item in [*self._collection.in_order()]:
                 self._apply(ADDED, item)
 
-    def _changed(self, change: str, item: KubeObject) -> None:
-        if not self._news:
-            asyncio.get_running_loop().call_soon(self._deliver)
+    def _changed(self, change: str, item: KubeObject | None = None) -> None:
         self._news.append((change, item))
+        if not self._is_scheduled:
+            self._schedule()
+
+    def _omitted(self) -> None:
+        """Take a turn for a change that is not told, so that what follows comes when it would with an API server."""
+        self._changed("")
 
     def _deliver(self) -> None:
+        """Tell the handlers what has changed; as a watch does, let the event loop turn before every 25th change."""
+        self._is_scheduled = False
         news = self._news
         while news:
-            self._apply(*news[0])
-            news.popleft()
+            self._handled += 1
+            if self._handled == _SLICE:
+                self._handled = -1
+                self._schedule()
+                return
+            change, item = news.popleft()
+            if item is not None:
+                self._apply(change, item)
+
+    def _schedule(self) -> None:
+        self._is_scheduled = True
+        asyncio.get_running_loop().call_soon(self._deliver)
 
     def _apply(self, change: str, item: KubeObject) -> None:
         """Tell the handlers of a change; an object that is not selected any more is deleted for them."""

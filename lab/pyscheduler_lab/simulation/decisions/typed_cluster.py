@@ -81,10 +81,23 @@ class Collection:
     manifests: dict[str, Manifest] = attrs.Factory(dict)
     #: What the objects of types with few fields were decoded from.
     sources: dict[str, Manifest] = attrs.Factory(dict)
-    #: Called with each change (`ADDED`, `MODIFIED`, `DELETED`) and the object; they must not write.
+    #: Called with each change (`ADDED`, `MODIFIED`, `DELETED`) and the object; must not write.
     listeners: list[Callable[[str, KubeObject], object]] = attrs.Factory(list)
+    #: Called for each change that an API server announces and this cluster does not.
+    on_omitted: list[Callable[[], object]] = attrs.Factory(list)
     #: Called when the kind is served from now on.
     on_served: list[Callable[[], object]] = attrs.Factory(list)
+
+    def forget(self, *callbacks: object) -> None:
+        """Call none of these any more."""
+        self.listeners = [each for each in self.listeners if each not in callbacks]
+        self.on_omitted = [each for each in self.on_omitted if each not in callbacks]
+        self.on_served = [each for each in self.on_served if each not in callbacks]
+
+    def omit(self) -> None:
+        """Announce that a change is not announced."""
+        for call in self.on_omitted:
+            call()
 
     def in_order(self) -> Iterator[KubeObject]:
         """Yield the objects in the order of their keys, in which an API server lists them."""
@@ -385,6 +398,7 @@ class TypedCluster:
         found = self._present(pod)
         if not found.node_name:
             self.reasons[found.uid] = message
+            self._pods.omit()
 
     def _present(self, pod: Pod) -> Pod:
         """Return the present state of a pod; raise `NotFoundError` if the pod is gone, or was created again."""
@@ -432,6 +446,8 @@ class TypedCluster:
         del collection.items[item.key]
         collection.sources.pop(item.key, None)
         self.reasons.pop(item.uid, None)
+        if collection is self._pods:
+            collection.omit()  # a pod is marked first, even if it is deleted at once
         gone = replace(item, metadata=replace(item.metadata, resource_version=self._next_version()))
         for listener in collection.listeners:
             listener(DELETED, gone)
