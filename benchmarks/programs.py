@@ -35,6 +35,8 @@ from pyscheduler_lab.traces import Job, Trace
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from pyscheduler_lab.simulation.replay_cluster import Fidelity
+
 __all__ = ["demo", "footprint", "help_seconds", "leadership", "ready_seconds", "replay", "simulation"]
 
 _ROOT = Path(__file__).parents[1]
@@ -189,7 +191,7 @@ def replay(jobs: int | None) -> dict[str, float]:
     return _replayed(Trace.read("philly", vc="vc1").first(jobs).jobs, "24x8gpu", "coscheduling.yaml")
 
 
-def simulation(pods: int, nodes: int) -> dict[str, float]:
+def simulation(pods: int, nodes: int, *, fidelity: Fidelity = "full") -> dict[str, float]:
     """Return the figures of a day in virtual time on which so many plain pods come, and find room at once."""
     rng = random.Random(1)
     jobs = [
@@ -204,16 +206,17 @@ def simulation(pods: int, nodes: int) -> dict[str, float]:
         )
         for number in range(pods)
     ]
-    return _replayed(jobs, f"{nodes}x8gpu", "default.yaml")
+    return _replayed(jobs, f"{nodes}x8gpu", "default.yaml", fidelity=fidelity)
 
 
-def _replayed(jobs: Sequence[Job], pool: str, configuration: str) -> dict[str, float]:
+def _replayed(jobs: Sequence[Job], pool: str, configuration: str, *, fidelity: Fidelity = "full") -> dict[str, float]:
     played = Replay(
         jobs,
         Cluster.read(pool),
         load(_ROOT / "configs" / configuration),
         registry=discover(),
         settings=Settings(max_unschedulable_seconds=UNSCHEDULABLE_SECONDS),
+        fidelity=fidelity,
     )
     report = asyncio.run(played.run())
     return {

@@ -212,6 +212,12 @@ def program_rows(*, short: bool) -> Sequence[Row]:
             measure=partial(programs.simulation, simulated, large),
         ),
         Row(
+            name="simulation-decisions",
+            what=f"the same without an API server (`--fidelity decisions`): {simulated:,} pods on {large:,} nodes",
+            measure=partial(programs.simulation, simulated, large, fidelity="decisions"),
+            targets={"simulated_per_second": ">= 2,000 pods/s"},
+        ),
+        Row(
             name="imports",
             what="imports, each in a new process",
             measure=partial(package.imports, 1 if short else 5),

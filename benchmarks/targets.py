@@ -96,6 +96,7 @@ ORDER: Final = tuple(
             "waiting",
             "replay",
             "simulation",
+            "simulation-decisions",
             *_BATCH,
             *(f"{name}/5000/cycle/distinct" for name in _DISTINCT),
             *_COHORTS,

@@ -41,6 +41,16 @@ def trace(tmp_path: Path) -> Path:
     return path
 
 
+def test_decisions_give_the_same_summary(trace: Path, run: Run) -> None:
+    """Without an API server, only the time that it takes is another."""
+    found = []
+    for fidelity in ("full", "decisions"):
+        code, out, err = run("simulate", "--trace", trace, "--nodes", "1x8gpu", "-o", "json", "--fidelity", fidelity)
+        assert code == 3
+        found.append(({**json.loads(out), "wall_s": 0}, err))
+    assert found[0] == found[1]
+
+
 def test_summary_table(trace: Path, run: Run) -> None:
     """Everything that was asked of a replay, attempts and time by phase among it; nothing on standard error."""
     config = ROOT / "configs/coscheduling.yaml"

@@ -35,6 +35,7 @@ _OF_TRACES = {
     "limit": "--jobs",
     "nodes": "--nodes",
     "shape": "--shape",
+    "fidelity": "--fidelity",
     "config_file": "--config",
     "max_unschedulable_seconds": "--pod-max-in-unschedulable-pods-duration",
     "feature_gates": "--feature-gates",
@@ -93,6 +94,14 @@ _OF_CASES = {"batch_cases", "queue_cases", "output", "blocked"}
     "--shape",
     type=click.Choice(["nodepack", "worker"]),
     help="With --trace: nodepack: one pod per node of the job; worker: one pod per GPU. [default: nodepack]",
+)
+@click.option(
+    "--fidelity",
+    type=click.Choice(["full", "decisions"]),
+    default="full",
+    show_default=True,
+    help="With --trace: full: the scheduler's client talks to an API server in memory; decisions: no API server, the "
+    "same decisions in about half of the time.",
 )
 @click.option("--jobs", "limit", type=click.IntRange(min=1), metavar="N", help="With --trace: only the first N jobs.")
 @click.option(

@@ -56,6 +56,7 @@ def compare_policies(options: SimulateOptions, trace: str) -> None:
         policies,
         registry=lambda: discover(blocked=options.blocked),
         seed=options.seed,
+        fidelity=options.fidelity,
         progress=_show_progress if sys.stderr.isatty() else _show_nothing,
     )
     if sys.stderr.isatty():

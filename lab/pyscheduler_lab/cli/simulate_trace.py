@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pyscheduler_lab.simulation.replay import Progress, Replay
+    from pyscheduler_lab.simulation.replay_cluster import Fidelity
     from pyscheduler_lab.simulation.replay_report import ReplayReport
     from pyscheduler_lab.traces import Trace
     from pyscheduler_lab.traces.found import Shape
@@ -46,6 +47,7 @@ class SimulateOptions:
     compare: str | None = None
     quota: str | None = None
     limit: int | None = None
+    fidelity: Fidelity = "full"
     merge_vcs: bool = False
 
 
@@ -80,6 +82,7 @@ def replay(options: SimulateOptions, trace: str) -> None:
         registry=discover(blocked=options.blocked),
         settings=Settings(feature_gates=gates, max_unschedulable_seconds=options.max_unschedulable_seconds),
         seed=options.seed,
+        fidelity=options.fidelity,
     )
     with_progress = _progress_line() if sys.stderr.isatty() else None
     try:
