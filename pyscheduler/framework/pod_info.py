@@ -125,6 +125,8 @@ class QueuedPodInfo:
     #: The event that moved it since that attempt, together with all pods that the same plugins rejected; "" if another
     #: reason moved it.
     moved_by: str = attrs.field(default="", init=False)
+    #: What the scheduler knows of pods like it, and the facts about the pod from which that follows.
+    kind: tuple[PodInfo, object] | None = attrs.field(default=None, init=False)
     #: Whether it was taken by name since it last left the queue: `attempts` counts that only if the attempt fails.
     is_taken: bool = False
     #: What plugins wanted of the failure of its last attempt; None before the first.

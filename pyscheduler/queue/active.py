@@ -57,11 +57,15 @@ class ActiveQueue(PodHeap):
         """Remove and return the next pod: the next one of the group that is leaving, else the first of all."""
         if self._runs is None:
             return super().pop()
-        info = self._runs.next() or self.peek()
+        info = self.first()
         if info is None:
             return None
         self._runs.begin(info)
         return self.remove(info.pod.uid)
+
+    def first(self) -> QueuedPodInfo | None:
+        """Return what `pop` would return."""
+        return (self._runs.next() if self._runs is not None else None) or self.peek()
 
     def check_invariants(self) -> None:
         """Raise AssertionError if the heap is inconsistent or the groups hold other pods than the heap."""

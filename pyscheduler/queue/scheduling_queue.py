@@ -355,11 +355,6 @@ class SchedulingQueue:
         self._end_unattempted(info, lambda: put(info))
         return False
 
-    def share_failure(self, info: QueuedPodInfo) -> None:
-        """Return a popped pod that would fail as another one did: with the same backoff, but without an attempt."""
-        info.attempts -= 1
-        self.requeue_failed(info, info.after_failure)
-
     def done(self, uid: str) -> None:
         """End the pod's flight: it will not return, or no event matters to it any more. Idempotent."""
         self.in_flight.end(uid)
@@ -593,6 +588,7 @@ class SchedulingQueue:
     def _flush_unschedulable(self, now: float) -> None:
         overdue = self._unschedulable.overdue(now)
         if overdue:
+            self.sub_queues.flushed_in = self.scheduling_cycle
             for info in overdue:
                 info.was_flushed = True
             self._move(overdue, self._hints.match(UNSCHEDULABLE_TIMEOUT), None, None)

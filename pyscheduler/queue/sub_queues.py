@@ -144,6 +144,8 @@ class SubQueues:
         self._gating_events = gating_events
         self._on_ready = on_ready
         self._moved = (stories if stories is not None else NullStories()).moved
+        #: The number of attempts when pods last left because they had been unschedulable for too long.
+        self.flushed_in = 0
         #: How many pods have become ready so far.
         self._entered = 0
         #: The values of scheduler_unschedulable_pods, by (plugin, profile), without zeros: how many pods each plugin
@@ -161,6 +163,10 @@ class SubQueues:
         if (info := self.held.get(uid)) is not None:
             return QueuePlace.HELD, info
         return None
+
+    def first(self) -> QueuedPodInfo | None:
+        """Return the pod that `SchedulingQueue.pop` would return; None if there is none."""
+        return self.active.first() or (self.backoff.rejected.peek() if self.backoff.pop_early else None)
 
     def to_ready(self, info: QueuedPodInfo, event: str, *, from_backoff: bool = False) -> QueuePlace:
         """Move the pod to activeQ or `held`; to the unschedulable pods if PreEnqueue rejects it. Return the place.

@@ -156,10 +156,10 @@ class UnschedulablePods:
         entry = self._entries.get(uid)
         return None if entry is None else entry.info
 
-    def sleeps(self, uid: str, rejectors: frozenset[str]) -> bool:
-        """Return True if a pod that these plugins rejected is here and only their events can move it."""
+    def sleeper(self, uid: str) -> QueuedPodInfo | None:
+        """Return the pod if it is here and only events of the plugins that rejected it can move it; else None."""
         info = self.get(uid)
-        return info is not None and info.rejectors == rejectors and not info.is_gated and info.retry_at is None
+        return None if info is None or info.is_gated or info.retry_at is not None else info
 
     def select(
         self, concerns: Callable[[RejectionGroup], bool], ignored_by: Ignores | None = None

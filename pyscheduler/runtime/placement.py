@@ -129,7 +129,8 @@ class PlacementPipeline:
     #: The configuration's global percentage; a profile may have its own. 0 means all nodes.
     percentage_of_nodes_to_score: int = 0
     extenders: PlacementExtenders | None = None
-    _next_start: int = 0
+    #: The row at which the next search begins, if it does not filter all nodes.
+    next_start: int = 0
 
     async def find_node(
         self,
@@ -201,11 +202,11 @@ class PlacementPipeline:
         limit, start = self._limit(search.profile, len(nodes)), 0
         if limit < len(nodes) and search.observer is None:
             # Where all nodes are filtered it does not matter which is the first.
-            start = self._next_start % len(nodes)
+            start = self.next_start % len(nodes)
             if nodes is self.snapshot.nodes:
                 nodes = nodes.take(self.snapshot.order())
         outcome = search.filter(nodes, limit=limit, start=start)
-        self._next_start = (self._next_start + outcome.processed) % len(self.snapshot.nodes)
+        self.next_start = (self.next_start + outcome.processed) % len(self.snapshot.nodes)
         feasible = search.passed(outcome, nodes)
         if turn is not None and turn.hinted is None:
             hint = turn.hint(partial(self._is_missing, feasible))

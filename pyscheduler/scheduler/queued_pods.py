@@ -2,7 +2,11 @@
 
 If an event moves several equal pods back to the queue, they are tried one after another, until one fails. If no node
 has room for such a pod then, the other pods are rejected without an attempt, with the reason of the failed pod. So an
-event that helps one of a thousand equal pods costs two attempts.
+event that helps one of a thousand equal pods costs two attempts. The same holds if the pods were unschedulable for too
+long, which moves them, too: one of them is tried again.
+
+Pods that follow each other in the queue and share a failure are dealt with in one work. The room is then checked once
+for each kind of pod, because nothing can change in between.
 
 Differs from kube-scheduler, which tries each of the equal pods.
 """
@@ -17,17 +21,18 @@ import attrs
 from kube_objects.claims import uses_storage
 from pyscheduler.framework.interfaces import SignPlugin
 from pyscheduler.framework.profile import ExtensionPoint
-from pyscheduler.runtime.cooperative_yield import CooperativeYield
+from pyscheduler.runtime.cooperative_yield import CooperativeYield, run_now
 from pyscheduler.scheduler.failure import pending_version
 from pyscheduler.scheduler.room import has_room
 from pyscheduler.scheduler.work import Work, WorkResult
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable, Mapping, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
+    from pyscheduler.runtime.preemption.search import Preemption
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.group_cycle import GroupCycles
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
@@ -36,6 +41,26 @@ __all__ = ["QueuedPods"]
 
 #: The maximum number of kinds of failed pods that are remembered.
 _KINDS: Final = 1000
+#: The maximum number of pods that share a failure before other tasks run.
+_SHARED: Final = 1000
+
+
+@attrs.define(eq=False)
+class _Kind:
+    """Pods for which a full attempt has the same result, and the last of them that failed in one.
+
+    An attempt that would fail has two effects beside that on its pod. The next search for a node begins elsewhere, and
+    a search for victims begins at a random node. Sharing the failure repeats both.
+    """
+
+    twin: str = ""
+    #: The state of the cluster in that attempt, and its number of nodes.
+    generation: int = 0
+    node_count: int = 0
+    #: By how many nodes the start of the next search moved.
+    step: int = 0
+    #: The searches for victims, and the number of their nodes.
+    searches: Sequence[tuple[Preemption, int]] = ()
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -50,8 +75,7 @@ class QueuedPods:
     group_cycles: GroupCycles
     #: Scheduling cycles run so far; a group cycle counts once.
     cycles: int = 0
-    #: The uid of the pod of each kind that failed last.
-    _failed: dict[Hashable, str] = attrs.Factory(dict)
+    _kinds: dict[Hashable, _Kind] = attrs.Factory(dict)
 
     @property
     def has_work(self) -> bool:
@@ -75,8 +99,8 @@ class QueuedPods:
             is_worth = has_room(self.scheduling, profile, queued) or await self._may_preempt(profile, queued)
             if not self.scheduling.queue.settle_early(queued, has_room=is_worth):
                 return WorkResult()
-        if queued.moved_by and not queued.woken_by and self._is_hopeless(profile, queued):
-            self.scheduling.queue.share_failure(queued)
+        if self._is_hopeless(profile, queued):
+            self._share_failures(queued)
             return WorkResult()
         self.cycles += 1
         groups = self.group_cycles.find(pod)
@@ -84,11 +108,12 @@ class QueuedPods:
             return WorkResult(await self.group_cycles.run_group_cycle(groups, queued, self._skip))
         waited = self.scheduling.clock.now() - queued.enqueued_at
         self.scheduling.recorder.observe("pyscheduler_queue_wait_duration_seconds", waited)
+        start = self.scheduling.pipeline.next_start
+        for preemption in profile.preemptors.values():
+            preemption.searched = 0
         attempt = await self.scheduling.run_scheduling_cycle(profile, queued)
-        if attempt is None and (kind := _kind_of(profile, queued)) is not None:
-            if len(self._failed) >= _KINDS:
-                self._failed.clear()
-            self._failed[kind] = pod.uid
+        if attempt is None:
+            self._note_failure(profile, queued, start)
         # Other tasks must run first after a rejection, or while pods wait at Permit: some may release their nodes.
         return WorkResult() if attempt is None else WorkResult((attempt,), may_continue=not self.waiting_pods)
 
@@ -104,17 +129,85 @@ class QueuedPods:
                 return True
         return False
 
+    def _note_failure(self, profile: Profile, queued: QueuedPodInfo, start: int) -> None:
+        """Record a failed attempt, whose search began at `start`."""
+        key, nodes = _key_of(profile, queued), len(self.scheduling.snapshot.nodes)
+        if key is None or not nodes:
+            return
+        if key not in self._kinds and len(self._kinds) >= _KINDS:
+            self._kinds.clear()
+        kind = self._kinds.setdefault(key, _Kind())
+        kind.twin, kind.generation, kind.node_count = queued.pod.uid, self.scheduling.snapshot.generation, nodes
+        kind.step = (self.scheduling.pipeline.next_start - start) % nodes
+        kind.searches = [(each, each.searched) for each in profile.preemptors.values() if each.searched]
+
     def _is_hopeless(self, profile: Profile, queued: QueuedPodInfo) -> bool:
-        """Return True if no node has room, and a pod of the same kind failed since the event that moved this pod.
+        """Return True if no node has room, and a pod of the same kind failed since this pod was moved.
 
         That pod tried PostFilter, too, and still sleeps: no event came since that its plugins find worth an attempt.
         """
-        kind, nominator = _kind_of(profile, queued), self.scheduling.queue.nominator
-        twin = self._failed.get(kind) if kind is not None else None
-        if twin is None or twin == queued.pod.uid or nominator.node_of(twin) or nominator.node_of(queued.pod.uid):
+        if queued.woken_by or not (queued.moved_by or queued.was_flushed):
             return False
-        sleeping = self.scheduling.queue.sub_queues.unschedulable
-        return sleeping.sleeps(twin, queued.rejectors) and not has_room(self.scheduling, profile, queued)
+        key = _key_of(profile, queued)
+        kind = self._kinds.get(key) if key is not None else None
+        queued.kind = (queued.pod_info, kind) if kind is not None else None
+        if kind is None or not self._has_failed(kind, queued) or has_room(self.scheduling, profile, queued):
+            return False
+        if self.scheduling.snapshot.generation == kind.generation:
+            return True
+        # Pods of a lower priority may have been placed since then.
+        turns = CooperativeYield(self.scheduling.clock)
+        return not any(run_now(each.may_have_victims(queued.pod, turns)) for each in profile.preemptors.values())
+
+    def _has_failed(self, kind: _Kind, queued: QueuedPodInfo) -> bool:
+        """Return True if another pod of this kind failed since this pod was moved, and sleeps."""
+        queue, twin = self.scheduling.queue, kind.twin
+        if twin == queued.pod.uid or queue.nominator.node_of(twin) or queue.nominator.node_of(queued.pod.uid):
+            return False
+        if kind.node_count != len(self.scheduling.snapshot.nodes):
+            return False
+        sleeping = queue.sub_queues.unschedulable.sleeper(twin)
+        if sleeping is None or sleeping.rejectors != queued.rejectors:
+            return False
+        # An event would have moved both. A pod is flushed by itself.
+        is_same = self.scheduling.cache.generation == kind.generation
+        return not queued.was_flushed or is_same or sleeping.tried_in > queue.sub_queues.flushed_in
+
+    def _share_failures(self, queued: QueuedPodInfo) -> None:
+        """Return a popped pod to the queue as if it had been tried, and the next pods that share a failure, too."""
+        queue = self.scheduling.queue
+        self._share_failure(queued)
+        known: dict[_Kind, bool] = {}
+        for _ in range(_SHARED):
+            first = queue.sub_queues.first()
+            if first is None or not self._shares_failure(known, first):
+                return
+            queue.pop()
+            self._share_failure(first)
+
+    def _shares_failure(self, known: dict[_Kind, bool], queued: QueuedPodInfo) -> bool:
+        """Return True if the next pod shares the failure of its kind; `known` has which kinds have no room now."""
+        info, kind = queued.kind or (None, None)
+        pod = queued.pod
+        if info is not queued.pod_info or not isinstance(kind, _Kind) or pod.metadata.deletion_timestamp:
+            return False  # it is looked at in a work of its own
+        if kind not in known:
+            known[kind] = self._is_hopeless(self.profiles[pod.scheduler_name], queued)
+            return known[kind]
+        if queued.woken_by or not (queued.moved_by or queued.was_flushed):
+            return False
+        return known[kind] and self._has_failed(kind, queued)
+
+    def _share_failure(self, queued: QueuedPodInfo) -> None:
+        """Return a popped pod to the queue as if it had been tried."""
+        _, kind = queued.kind or (None, None)
+        assert isinstance(kind, _Kind), "the kind is known"
+        pipeline = self.scheduling.pipeline
+        pipeline.next_start = (pipeline.next_start + kind.step) % kind.node_count
+        if kind.generation == self.scheduling.snapshot.generation:
+            for preemption, count in kind.searches:
+                preemption.draw_first(count)
+        self.scheduling.queue.requeue_failed(queued, queued.after_failure)
 
     def _skip(self, profile: Profile, pod: Pod) -> bool:
         """Return True if the pod must not be scheduled: it is being deleted, or the cache has it on a node."""
@@ -130,7 +223,7 @@ class QueuedPods:
         return self.scheduling.cache.is_assumed(pod.uid)
 
 
-def _kind_of(profile: Profile, queued: QueuedPodInfo) -> Hashable | None:
+def _key_of(profile: Profile, queued: QueuedPodInfo) -> Hashable | None:
     """Return what pods have in common for which PostFilter has the same result; None if no other pod is like this one.
 
     A member of a group concerns the plugin that serves the group: its failure may end the waits of other members.

@@ -73,14 +73,22 @@ def test_room_that_was_kept_for_the_pod_is_news(kit: Kit) -> None:
     assert kit.place("early") is not QueuePlace.UNSCHEDULABLE
 
 
-def test_a_shared_failure_is_no_attempt(kit: Kit) -> None:
-    """The pod backs off as if it had failed itself."""
-    kit.rejected("p", "A")
+def test_the_first_pod_is_the_one_that_is_popped(kit: Kit) -> None:
+    """It may be in backoffQ; once it failed again, only events of the plugins that rejected it can move it."""
+    for name in ("p", "q"):
+        kit.rejected(name, "A")
     kit.clock.advance(20)
     kit.queue.move_all(kit.ASSIGNED_POD_DELETE, kit.pod("gone"), None)
-    info = kit.pop()
-    assert (info.moved_by, info.attempts) == (kit.ASSIGNED_POD_DELETE.label, 2)
-    kit.queue.share_failure(info)
-    assert (kit.place("p"), info.attempts, info.unschedulable_count) == (QueuePlace.UNSCHEDULABLE, 1, 2)
-    assert kit.queue.sub_queues.unschedulable.sleeps(info.pod.uid, frozenset({"A"}))
-    assert not kit.queue.sub_queues.unschedulable.sleeps(info.pod.uid, frozenset({"B"}))
+    sub_queues, seen = kit.queue.sub_queues, []
+    for _ in range(3):
+        first = sub_queues.first()
+        assert first is not None
+        seen.append((first.pod.name, kit.place(first.pod.name)))
+        assert kit.pop() is first
+        kit.fail(first, "A")
+        assert sub_queues.unschedulable.sleeper(first.pod.uid) is first
+        if len(seen) == 2:
+            kit.queue.move_all(kit.ASSIGNED_POD_DELETE, kit.pod("gone"), None)
+    assert seen == [("p", QueuePlace.ACTIVE), ("q", QueuePlace.ACTIVE), ("p", QueuePlace.BACKOFF)]
+    kit.pop()
+    assert sub_queues.first() is None

@@ -199,10 +199,10 @@ async def test_an_evaluation_changes_no_later_choice(cluster: FakeCluster) -> No
     framework = cluster.framework()
     await framework.start()
     pipeline = framework.scheduler.scheduling.pipeline
-    before = pipeline.rng.getstate(), pipeline._next_start
+    before = pipeline.rng.getstate(), pipeline.next_start
     evaluation = await evaluate(framework.scheduler, framework.profile, make_pod("p"))
     assert evaluation.feasible is not None
-    assert (pipeline.rng.getstate(), pipeline._next_start) == before
+    assert (pipeline.rng.getstate(), pipeline.next_start) == before
 
 
 @pytest.mark.sampled(2)

@@ -232,7 +232,7 @@ class Twins:
         pod: Pod,
         turn: BatchTurn | None,
     ) -> object:
-        draws, start, sampling = pipeline.rng.getstate(), pipeline._next_start, profile._dependencies.rng.getstate()
+        draws, start, sampling = pipeline.rng.getstate(), pipeline.next_start, profile._dependencies.rng.getstate()
         cache = profile.equivalence_cache
         assert cache is not None, profile.cache_obstacles
         classes, cache.classes = cache.classes, EquivalenceClasses(max_classes=0)
@@ -240,7 +240,7 @@ class Twins:
         cache.classes = classes
         pipeline.rng.setstate(draws)
         profile._dependencies.rng.setstate(sampling)
-        pipeline._next_start = start
+        pipeline.next_start = start
         own = state.written().keys()
         actual, outcome = self._decide(partial(decide, turn=turn), pipeline, profile, state, pod)
         if turn is not None and turn.hinted:

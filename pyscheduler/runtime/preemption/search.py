@@ -151,6 +151,8 @@ class Preemption:
         self._budgets: Iterable[PodDisruptionBudget] = handle.lister(PodDisruptionBudget)
         self._known_budgets: tuple[Sequence[PodDisruptionBudget], Budgets] | None = None
         self._groups: GroupSearch | None = None
+        #: The number of nodes of the last search. The caller sets it to 0 to learn whether there was one.
+        self.searched = 0
         self._columns: VictimColumns | None = None
         if VictimColumns.know(rules):
             equivalence_key = lambda pod: handle.profile.equivalence_key(pod)  # noqa: E731, PLW0108 - set later
@@ -256,6 +258,10 @@ class Preemption:
             return None, _NO_CANDIDATE
         return self._draw(findings.best)
 
+    def draw_first(self, count: int) -> int:
+        """Return a random one of so many nodes, at which a search begins."""
+        return self._rng.randrange(count)
+
     def _draw(self, best: Sequence[T]) -> T:
         return best[0] if len(best) == 1 else best[self._rng.randrange(len(best))]
 
@@ -314,7 +320,8 @@ class Preemption:
             or names_in_turn(self._rules),
             release=release,
         )
-        worth = worth.from_row(self._rng.randrange(len(worth.rows)))
+        self.searched = len(worth.rows)
+        worth = worth.from_row(self.draw_first(self.searched))
         found = _Found(min(self._rules.enough_candidates(len(worth.rows)), len(worth.rows)))
         outcomes = await self._look_in_columns(dry_run, worth, found, turns)
         if outcomes is not None:
