@@ -25,6 +25,7 @@ from pyscheduler.podgroup import GroupDirectory, kinds_of, resolve
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.statement import Statement
+from pyscheduler.runtime.tie_break import TieBreak
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,7 +126,8 @@ async def _placed(question: PodQuestion, pods: Sequence[Pod]) -> tuple[int, str]
     count, failure = 0, ""
     async with scheduler.snapshot_access:
         scheduler.snapshot_access.refresh()
-        pipeline = attrs.evolve(scheduler.scheduling.pipeline, rng=random.Random(0))
+        pipeline = scheduler.scheduling.pipeline
+        pipeline = attrs.evolve(pipeline, tie_break=TieBreak(random.Random(0), pipeline.tie_break.ties))
         turns = CooperativeYield(question.profile.clock)
         with Statement(scheduler.snapshot) as statement:
             for pod in pods:

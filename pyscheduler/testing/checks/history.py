@@ -67,7 +67,7 @@ async def _observe(subject: Subject, history: Sequence[Step], seen: Observation)
     former = scheduler.scheduling.pipeline
     scheduler.scheduling.pipeline = ProbingPipeline(
         snapshot=former.snapshot,
-        rng=former.rng,
+        tie_break=former.tie_break,
         percentage_of_nodes_to_score=former.percentage_of_nodes_to_score,
         extenders=former.extenders,
         seen=seen,
