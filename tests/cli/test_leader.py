@@ -121,5 +121,5 @@ async def test_authority_that_is_no_certificate_is_a_mistake(tmp_path: Path) -> 
     """The message names the option and the file."""
     file = tmp_path / "ca.pem"
     file.write_text("nothing")
-    with pytest.raises(ConfigError, match=r"--scheduler-ca .*ca\.pem: the certificate-authority cannot be used"):
+    with pytest.raises(ConfigError, match=r"--scheduler-ca .*ca\.pem: the .* cannot be used: it has no cert"):
         await found({}, url="https://10.0.0.5:10259", authority=str(file))

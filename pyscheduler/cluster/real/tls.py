@@ -17,6 +17,12 @@ __all__ = ["AUTHORITY_SETTING", "make_context", "read_files"]
 #: The setting that names the authority of the API server's certificate.
 AUTHORITY_SETTING: Final = "certificate-authority of the cluster in the kubeconfig"
 
+#: Reasons of OpenSSL that a reader must look up.
+_IN_WORDS: Final = {
+    "NO_CERTIFICATE_OR_CRL_FOUND": "it has no certificate in the PEM format (-----BEGIN CERTIFICATE-----)",
+    "KEY_VALUES_MISMATCH": "the key is not that of the certificate",
+}
+
 #: asyncio gives each TLS connection a buffer of 256 KiB; a record has 16 KiB, and there are 60 connections.
 asyncio.sslproto.SSLProtocol.max_size = 32 << 10
 
@@ -77,4 +83,4 @@ def _load_authority(context: ssl.SSLContext, files: Any, source: str) -> None:
 
 def _why(error: Exception) -> str:
     reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
-    return " ".join(str(reason).split()) or type(error).__name__
+    return _IN_WORDS.get(str(reason)) or " ".join(str(reason).split()) or type(error).__name__
