@@ -12,12 +12,13 @@ import pytest
 import yaml
 
 from pyscheduler.cli.demo.openb_trace import openb_nodes, openb_pods
+from pyscheduler_lab.data import FOLDER
 from tests.integration.programs import FAST, Api, program
 from tests.processes import PATIENCE_SECONDS
 
 Object = dict[str, Any]
 
-TRACE = Path(__file__).parents[2] / "examples" / "traces" / "openb"
+TRACE = FOLDER / "openb"
 #: The last nodes of the demo, which have GPUs, and so many pods that some find no node.
 NODES, PODS = 20, 150
 #: How many of the pods have a node in the dump, or were tried.
