@@ -11,11 +11,12 @@ import numpy as np
 
 from benchmarks.batch import RACK, _passes, _passes_without_actions, _Shape
 from pyscheduler.podgroup.wire import KAI_PODGROUPS
-from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
 from pyscheduler_batch.sessions.assembly import sessions_of
 from pyscheduler_lab.clusters import Cluster
-from pyscheduler_lab.simulation.policy_comparison import compare, policy_named, teams_of
+from pyscheduler_lab.results.runs import Workload, play
+from pyscheduler_lab.results.settings import RunSettings
+from pyscheduler_lab.simulation.policies import policy_named, teams_of
 from pyscheduler_lab.traces import Trace
 
 if TYPE_CHECKING:
@@ -118,7 +119,9 @@ def replay(jobs: int | None, teams: int) -> dict[str, Any]:
         for number, job in enumerate(Trace.read("philly", vc="vc1").first(jobs).jobs)
     ]
     cluster = Cluster.read("24x8gpu")
-    (result,) = compare(dealt, cluster, teams_of(dealt, cluster), [policy_named("kai")], registry=discover)
-    if result.finished != len(dealt):
-        raise RuntimeError(f"{result.finished} of {len(dealt)} jobs ended")
-    return {"seconds": result.wall_s}
+    workload = Workload(jobs=dealt, cluster=cluster, teams=teams_of(dealt, cluster))
+    settings = RunSettings(trace="philly", vc="vc1", nodes="24x8gpu", policy="kai")
+    report = play(workload, policy_named("kai"), settings).report
+    if report.finished != len(dealt):
+        raise RuntimeError(f"{report.finished} of {len(dealt)} jobs ended")
+    return {"seconds": report.wall_s}

@@ -13,7 +13,7 @@ import pytest
 from lab.tests.test_replay import config_named
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler_lab.clusters import Cluster
-from pyscheduler_lab.simulation.policy_comparison import _plan, policy_named, teams_of
+from pyscheduler_lab.simulation.policies import policy_named, queue_plan, teams_of
 from pyscheduler_lab.simulation.replay import Replay
 from pyscheduler_lab.simulation.replay_cluster import FIDELITIES
 from pyscheduler_lab.traces import Job, Trace
@@ -36,7 +36,7 @@ def told(played: Replay) -> dict[str, Any]:
         "bindings": played.meter.bindings,
         "runs": runs,
         "moments": moments,
-        "never ran": played.never_ran(),
+        "waiting": played.waiting_messages(),
         "report": report,
     }
 
@@ -111,7 +111,7 @@ def test_queues_are_replayed_alike(name: str) -> None:
     """With reclaim, so that pods are evicted and jobs restarted."""
     jobs, cluster = crowd(60), Cluster.uniform(6)
     policy = policy_named(name)
-    plan = _plan(policy, teams_of(jobs, cluster), jobs)
+    plan = queue_plan(policy, teams_of(jobs, cluster), jobs)
 
     def make(fidelity: Fidelity) -> Replay:
         return Replay(jobs, cluster, policy.config, registry=discover(), queues=plan, fidelity=fidelity)

@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pyscheduler_lab.simulation.queue_plan import Team
-from pyscheduler_lab.simulation.replay_meter import JobRun
-from pyscheduler_lab.simulation.share_error import divide, share_error
-from pyscheduler_lab.traces import Job
+from pyscheduler_lab.results.share_error import Spans, divide, share_error
 
 
 @pytest.mark.parametrize(
@@ -31,27 +28,33 @@ def test_capacity_is_divided_by_weight_up_to_the_requests(
     assert found.tolist() == [pytest.approx(shares)]
 
 
-def run(team: str, gpus: int, arrived: float, *spans: tuple[float, float]) -> JobRun:
-    """Return a job that ran in these spans and has ended with the last one."""
-    job = Job(name=team, arrival=arrived, duration=1, workers=1, gpus=gpus, cpu_milli=0, memory_mib=0, team=team)
-    return JobRun(job, arrived=arrived, ended=spans[-1][1], spans=[*spans])
+def spans(*rows: tuple[float, float, int, float]) -> Spans:
+    """Return spans from begin, end, team and GPUs of each."""
+    begin, end, row, gpus = np.array(rows, dtype=float).reshape(-1, 4).T
+    return Spans(begin=begin, end=end, row=row.astype(np.int64), gpus=gpus)
 
 
 def test_error_is_what_teams_lack_over_time() -> None:
     """First team b lacks its half, then team a; at the end nobody lacks anything."""
-    teams = [Team(name="a", quota=4), Team(name="b", quota=4)]
-    runs = [run("a", 8, 0, (0, 10), (16, 20)), run("b", 4, 0, (10, 16))]
-    error = share_error(runs, teams, 8.0, 20.0)
-    assert error.mean(0, 10) == pytest.approx(0.5)
-    assert error.mean(10, 16) == pytest.approx(0.5)  # team a waits although its share is a half
-    assert error.mean(16, 20) == 0
+    requested = spans((0, 20, 0, 8), (0, 16, 1, 4))
+    used = spans((0, 10, 0, 8), (16, 20, 0, 8), (10, 16, 1, 4))
+    error = share_error(requested, used, np.array([4.0, 4.0]), 8.0, (0.0, 20.0))
     assert error.mean() == pytest.approx(0.4)
     assert error.percentile(95) == pytest.approx(0.5)
     assert error.percentile(10) == 0
     assert error.series(2) == pytest.approx([0.5, 0.3])
 
 
-def test_replay_without_jobs_has_no_error() -> None:
+def test_only_the_window_counts() -> None:
+    """What happens before and after the window changes nothing in it."""
+    requested = spans((0, 20, 0, 8), (0, 16, 1, 4))
+    used = spans((0, 10, 0, 8), (16, 20, 0, 8), (10, 16, 1, 4))
+    error = share_error(requested, used, np.array([4.0, 4.0]), 8.0, (12.0, 18.0))
+    assert error.series(3) == pytest.approx([0.5, 0.5, 0.0])
+
+
+@pytest.mark.parametrize("window", [(0.0, 0.0), (0.0, 5.0)])
+def test_replay_without_jobs_has_no_error(window: tuple[float, float]) -> None:
     """Nothing is divided by nothing."""
-    error = share_error([], [], 8.0, 0.0)
+    error = share_error(spans(), spans(), np.array([1.0]), 8.0, window)
     assert (error.mean(), error.percentile(95), error.series(2)) == (0.0, 0.0, [0.0, 0.0])

@@ -28,7 +28,7 @@ from tests.cli.conftest import Run
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
     *("run", "demo", "cluster", "explain", "podgroup", "plugins", "bench", "new", "config"),
-    *("queue", "binder", "simulate", "demo-gang", "demo-batch", "webhook"),
+    *("queue", "binder", "simulate", "lab", "demo-gang", "demo-batch", "webhook"),
 ]
 
 

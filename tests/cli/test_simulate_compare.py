@@ -70,21 +70,29 @@ def test_table_has_a_line_per_policy(trace: Path, run: Run) -> None:
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == "quotas in GPUs: a 13, b 3"
-    assert lines[3].split()[:2] == ["fifo", "3/3"]
-    assert lines[4].split()[:2] == ["kai", "3/3"]
-    assert lines[-3].split() == ["mean", "wait", "a", "b"]
+    assert lines[2].split() == ["fifo", "kai"]
+    rows = {line.split()[0]: line.split()[1:] for line in lines[3:] if line}
+    assert rows["finished"] == ["3", "3"]
+    assert rows["evicted_jobs"] == ["0", "0"]
+    assert "energy_kwh" not in rows
+    assert lines[-3].split() == ["mean", "wait", "fifo", "kai"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--compare", "fifo,lottery"], '--compare: no policy "lottery"; known are fifo, drf, proportion'),
+        (["--compare", "fifo,lottery"], 'no policy "lottery"; known are fifo, drf, proportion'),
         (["--compare", "fifo,fifo"], "--compare: name each policy once, as in fifo,drf,kai"),
         (["--compare", "fifo", "--quota", "a=8"], "--quota: name each team of the trace once: a, b"),
         (["--compare", "fifo", "--quota", "a=8,b=many"], '--quota: "b=many" must be like TEAM=GPUS'),
         (["--compare", "fifo", "--quota", f"a=8,b={'9' * 5000}"], '--quota: "b=999'),
         (["--compare", "fifo", "--config", "x.yaml"], "--config has no effect with --compare"),
         (["--quota", "a=8,b=8"], "--quota has no effect without --compare"),
+        (["--seeds", "3"], "--seeds has no effect without --compare"),
+        (
+            ["--compare", "a/x.yaml,b/x.yaml"],
+            "--compare: name each policy once, as in fifo,drf,kai; files need different",
+        ),
         (["--compare", "missing.yaml"], "missing.yaml"),
     ],
 )
@@ -108,7 +116,7 @@ def test_team_that_cannot_name_a_queue(team: str, trace: Path, run: Run) -> None
 
 
 def test_configuration_file_is_a_policy(trace: Path, tmp_path: Path, run: Run) -> None:
-    """The first profile of the file must enable Batch; its preset says which objects are created."""
+    """The first profile of the file counts; if it enables Batch, its preset says which objects are created."""
     path = tmp_path / "mine.yaml"
     head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
     path.write_text(
@@ -122,9 +130,16 @@ def test_configuration_file_is_a_policy(trace: Path, tmp_path: Path, run: Run) -
     (found,) = json.loads(out)["policies"]
     assert (found["finished"], found["evicted_jobs"]) == (3, 0)
     path.write_text(head)
+    code, out, _ = run("simulate", *arguments)
+    (found,) = json.loads(out)["policies"]
+    assert (code, found["finished"], found["share_error_mean"]) == (0, 3, None)
+    path.write_text(
+        head + "profiles:\n- schedulerName: mine\n"
+        "  plugins: {multiPoint: {enabled: [{name: Batch}]}}\n"
+        "  pluginConfig: [{name: Batch, args: {preset: kube-batch}}]\n"
+    )
     code, _, err = run("simulate", *arguments)
-    assert code == 2
-    assert "the first profile must enable Batch" in err
+    assert (code, err) == (2, f"error: {path}: a replay of the plugin Batch needs the preset kai or volcano\n")
 
 
 HIERARCHY = """\
@@ -143,7 +158,7 @@ def test_hierarchical_capacity_gets_its_root_queue(trace: Path, tmp_path: Path, 
     code, out, err = run("simulate", *arguments)
     assert (code, err) == (0, "")
     (found,) = json.loads(out)["policies"]
-    assert (found["finished"], found["never_started"]) == (3, [])
+    assert (found["finished"], found["unfinished"]) == (3, [])
 
 
 def test_jobs_that_never_start_have_a_reason(trace: Path, run: Run) -> None:
@@ -152,10 +167,24 @@ def test_jobs_that_never_start_have_a_reason(trace: Path, run: Run) -> None:
     code, out, err = run("simulate", *arguments, "-o", "json")
     assert (code, err) == (3, "")
     (found,) = json.loads(out)["policies"]
-    assert (found["finished"], found["slowdown_mean"], found["slowdown_p95"]) == (0, None, None)
-    (why,) = found["never_started"]
+    assert (found["finished"], found["slowdown_mean"], found["slowdown_p99"]) == (0, None, None)
+    (why,) = found["unfinished"]
     assert (why["reason"], why["jobs"]) == ("NotEnoughResources", 3)
     assert why["message"].startswith("no node has room")
     code, out, err = run("simulate", *arguments)
     assert (code, err) == (3, "")
-    assert out.splitlines()[-1] == f"fifo: 3 of 3 jobs never started: {why['reason']}: {why['message']}"
+    assert out.splitlines()[-1] == f"fifo: 3 of 3 jobs never ran: {why['reason']}: {why['message']}"
+
+
+def test_seeds_show_intervals_and_mark_chance(trace: Path, run: Run) -> None:
+    """Each value has half of its interval, and a policy without queues has no share error."""
+    arguments = ["--trace", trace, "--merge-vcs", "--nodes", "2x8gpu", "--compare", "fifo,binpack", "--seeds", 3]
+    code, out, err = run("simulate", *arguments)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[1] == "mean of 3 seeds ± half of the 95 % interval of the mean"
+    (finished,) = [line for line in lines if line.startswith("finished")]
+    assert finished.split() == ["finished", "3", "±0", "3", "±0"]
+    assert "≈: the 95 % interval of the difference to fifo, seed by seed, contains 0" in lines
+    (shares,) = [line for line in lines if line.startswith("share_error_mean")]
+    assert shares.split()[-1] == "-"

@@ -9,23 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from pyscheduler_lab.results.columns import COLUMNS
 from pyscheduler_lab.traces import Trace
 from pyscheduler_lab.traces.catalog import TRACES
 from tests.cli.conftest import Run
 
 ROOT = Path(__file__).parents[2]
-FIELDS = [
-    "jobs",
-    "finished",
-    "jct_mean_s",
-    "jct_p50_s",
-    "wait_mean_s",
-    "gpu_utilisation",
-    "partial_gpu_seconds",
-    "deadlocks_resolved",
-    "attempts",
-    "wall_s",
-]
+FIELDS = [*(column.name for column in COLUMNS), "deadlocks_resolved", "attempts", "unfinished", "wall_s"]
 TRACE = """\
 job_id,arrival_s,duration_s,workers,gpu_per_worker,cpu_milli_per_worker,memory_mib_per_worker
 a,0,7200,1,8,8000,1024
@@ -58,8 +48,11 @@ def test_summary_table(trace: Path, run: Run) -> None:
     assert (code, err) == (0, "")
     rows = dict(re.split(r" {2,}", line, maxsplit=1) for line in out.splitlines())
     assert rows["jobs"] == "2 of 2 finished in 3.0 h"
-    assert rows["job completion time"] == "mean 2.5 h, median 2.5 h"
+    assert rows["job completion time"] == "mean 2.5 h, p50 2.5 h, p90 2.9 h, p99 3.0 h"
     assert rows["waiting time"].startswith("mean 59.")
+    assert rows["slowdown"].startswith("mean 1.99, p50 1.99, ")
+    assert rows["free while jobs waited"] == "33.1%; 0.0% unusable for a typical worker"
+    assert rows["fragmentation"] == "0.0%"
     assert rows["GPU utilisation"] == "66.7%"
     assert rows["gangs scheduled"] == "1 of 1, written in sigs"
     assert rows["held by incomplete gangs"] == "0.00 GPU-hours"
@@ -155,8 +148,9 @@ def test_a_job_that_never_ran_is_named(tmp_path: Path, run: Run) -> None:
     text = "error: job huge never ran: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
     code, out, err = run("simulate", *arguments, "-o", "json")
     told = json.loads(out)
-    assert (code, list(told)) == (3, [*FIELDS, "never_ran"])
-    assert (told["finished"], [*told["never_ran"]]) == (2, ["huge"])
+    assert (code, list(told)) == (3, FIELDS)
+    (why,) = told["unfinished"]
+    assert (told["finished"], why["outcome"], why["reason"], why["jobs"]) == (2, "never_ran", "Unschedulable", 1)
     assert told["gpu_utilisation"] == pytest.approx(2 / 3, abs=0.001)
     assert err.startswith(text)
     assert len(err.splitlines()) == 1

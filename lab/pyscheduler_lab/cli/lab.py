@@ -10,6 +10,8 @@ import click
 __all__ = ["SUBCOMMANDS", "command"]
 
 SUBCOMMANDS: Final = {
+    "check": ("pyscheduler_lab.cli.lab_check", "Compare the results of a run with ranges, for CI."),
+    "verify": ("pyscheduler_lab.cli.lab_verify", "Run bundles again, and compare the results."),
     "whatif": ("pyscheduler_lab.cli.whatif", "Show what a change does to the pods of a cluster's dump."),
 }
 """Subcommand: module with a click command named `command`, and one line of help."""
@@ -38,4 +40,6 @@ def command() -> None:
 
     \b
       pyscheduler lab whatif --objects dump.yaml --remove-node gpu-7
+      pyscheduler lab verify results
+      pyscheduler lab check results --against rules.yaml
     """

@@ -31,6 +31,9 @@ _OF_TRACES = {
     "vc": "--vc",
     "merge_vcs": "--merge-vcs",
     "compare": "--compare",
+    "seeds": "--seeds",
+    "ties": "--ties",
+    "out": "--out",
     "quota": "--quota",
     "limit": "--jobs",
     "nodes": "--nodes",
@@ -42,6 +45,7 @@ _OF_TRACES = {
 }
 #: What has no effect with --compare, and what has none without it.
 _NOT_OF_COMPARISONS = ("config_file", "max_unschedulable_seconds", "feature_gates")
+_OF_COMPARISONS = ("quota", "seeds")
 #: What has an effect on cases.
 _OF_CASES = {"batch_cases", "queue_cases", "output", "blocked"}
 
@@ -107,14 +111,28 @@ _OF_CASES = {"batch_cases", "queue_cases", "output", "blocked"}
 @click.option(
     "--compare",
     metavar="POLICIES",
-    help="With --trace: replay under each of these batch policies: fifo, drf, proportion, capacity, kai, or "
-    "configuration files, comma-separated. Each team of the trace has a queue.",
+    help="With --trace: replay under each of these policies: fifo, drf, proportion, capacity, kai (queues for the "
+    "teams), default, binpack, coscheduling, gang, or configuration files, comma-separated.",
 )
 @click.option(
     "--quota",
     metavar="QUOTAS",
     help="With --compare: GPUs per team, such as vc1=64,vc2=128. [default: in proportion to the work of each team]",
 )
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1, max=1000),
+    metavar="N",
+    help="With --compare: replay with N seeds, from --seed on, and show means with 95 % intervals.",
+)
+@click.option(
+    "--ties",
+    type=click.Choice(["random", "first", "last"]),
+    default="random",
+    show_default=True,
+    help="With --trace: the choice among nodes of equal score: at random, or the first or last name.",
+)
+@click.option("--out", metavar="DIR", help="With --trace: write each run as a bundle into this new folder.")
 @click.option("--config", "config_file", metavar="FILE", help="With --trace: the configuration file.")
 @click.option(
     "--pod-max-in-unschedulable-pods-duration",
@@ -148,7 +166,7 @@ def command(context: click.Context, /, **options: Any) -> None:
     same seed gives the same output, byte for byte.
 
     The exit code is 0 if every scenario passed, 1 if a scenario failed, 2 if a file cannot be read, and 3 if a job of a
-    trace never ran.
+    trace did not finish.
 
     \b
       pyscheduler simulate scenarios.yaml
@@ -156,7 +174,7 @@ def command(context: click.Context, /, **options: Any) -> None:
       pyscheduler simulate scenarios.yaml --print-config cs-01
       pyscheduler simulate --batch-cases cases.jsonl.gz
       pyscheduler simulate --trace philly --vc vc1 --nodes 24x8gpu --config configs/coscheduling.yaml
-      pyscheduler simulate --trace philly --merge-vcs --jobs 300 --nodes 20x8gpu --compare fifo,drf,kai
+      pyscheduler simulate --trace philly --merge-vcs --jobs 300 --compare fifo,drf,kai --out results
     """
     from pyscheduler.cli.error_output import lines_of
     from pyscheduler.framework.errors import ConfigError
@@ -195,7 +213,7 @@ def _check_usage(context: click.Context, *, has_trace: bool, has_files: bool) ->
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise ConfigError(f"{option} has no effect {'on a trace' if has_trace else 'without --trace'}")
     has_comparison = context.params["compare"] is not None
-    for name in _NOT_OF_COMPARISONS if has_comparison else ("quota",):
+    for name in _NOT_OF_COMPARISONS if has_comparison else _OF_COMPARISONS:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise ConfigError(f"{_OF_TRACES[name]} has no effect {'with' if has_comparison else 'without'} --compare")
 

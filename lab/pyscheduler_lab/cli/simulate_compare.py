@@ -1,18 +1,21 @@
-"""`pyscheduler simulate --trace ... --compare`: replay a trace under several batch policies and print a table."""
+"""`pyscheduler simulate --trace ... --compare`: replay a trace under several policies and print a table."""
 
 from __future__ import annotations
 
 import sys
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyscheduler_lab.cli.simulate_trace import SimulateOptions
-    from pyscheduler_lab.simulation.policy_comparison import PolicyResult
-    from pyscheduler_lab.simulation.queue_plan import Team
+    from pyscheduler_lab.results.columns import Column
+    from pyscheduler_lab.results.comparison import Estimate, PolicyResult, Summary
+    from pyscheduler_lab.results.settings import RunSettings
     from pyscheduler_lab.simulation.replay import Progress
 
 __all__ = ["compare_policies"]
@@ -20,53 +23,63 @@ __all__ = ["compare_policies"]
 #: The most digits of a quota, and the most characters of a wrong one in its message.
 _MOST_DIGITS: Final = 9
 _MOST_SHOWN: Final = 60
-_BARS: Final = " ▁▂▃▄▅▆▇█"
+#: Stands behind a value whose difference to the first policy may be chance.
+_CHANCE: Final = "≈"
 
 
 def compare_policies(options: SimulateOptions, trace: str) -> None:
     """Replay a trace under the policies of `--compare` and print the results; raise `ConfigError` for a mistake.
 
-    Exit with 3 if a job never started under one of them.
+    Exit with 3 if a job did not finish under one of them.
     """
     from pyscheduler.cli.error_output import print_line
+    from pyscheduler.config.feature_gates import parse
     from pyscheduler.framework.errors import ConfigError
-    from pyscheduler.runtime.assembly.discovery import discover
-    from pyscheduler_lab.cli.simulate_trace import read_trace
-    from pyscheduler_lab.clusters import Cluster
-    from pyscheduler_lab.simulation.policy_comparison import (
-        compare,
-        jobs_of_teams,
-        policy_named,
-        results_as_json,
-        teams_of,
-    )
+    from pyscheduler_lab.cli.simulate_trace import noted_workload, progress_line, run_settings
+    from pyscheduler_lab.results.bundle import new_folder, write_bundle
+    from pyscheduler_lab.results.comparison import PolicyResult, results_as_json, summary_of
+    from pyscheduler_lab.results.runs import play
+    from pyscheduler_lab.simulation.policies import policy_named
 
     names = [name.strip() for name in (options.compare or "").split(",") if name.strip()]
-    if not names or len(set(names)) < len(names):
-        raise ConfigError("--compare: name each policy once, as in fifo,drf,kai")
-    policies = [policy_named(name) for name in names]
-    cluster = Cluster.read(options.nodes)
-    read = read_trace(options, trace)
-    jobs = jobs_of_teams(read.jobs, source=read.source)
-    teams = teams_of(jobs, cluster, _quotas(options.quota))
-    results = compare(
-        jobs,
-        cluster,
-        teams,
-        policies,
-        registry=lambda: discover(blocked=options.blocked),
-        seed=options.seed,
-        fidelity=options.fidelity,
-        progress=_show_progress if sys.stderr.isatty() else _show_nothing,
-    )
-    if sys.stderr.isatty():
-        click.echo("\r\x1b[K", nl=False, err=True)
+    folders = {Path(name).stem for name in names}
+    if not names or len(folders) < len(names):
+        raise ConfigError("--compare: name each policy once, as in fifo,drf,kai; files need different names, too")
+    settings = run_settings(options, trace, policy=names[0], quotas=_quotas(options.quota))
+    policies = [policy_named(name, gates=parse(options.feature_gates)) for name in names]
+    workload = noted_workload(settings)
+    folder = new_folder(options.out) if options.out is not None else None
+    found: dict[str, list[Summary]] = {name: [] for name in names}
+    with progress_line() as progress:
+        for policy in policies:
+            for one in _seeded(settings, policy.name, options):
+                done = play(workload, policy, one, progress=partial(_named, progress, policy.name))
+                found[policy.name].append(summary_of(done))
+                if folder is not None:
+                    write_bundle(folder / Path(policy.name).stem / f"seed-{one.seed}", done, sys.argv)
+    results = [PolicyResult(policy=name, runs=runs) for name, runs in found.items()]
+    quotas = {team.name: team.quota for team in workload.teams}
+    text = results_as_json(results, quotas)
+    if folder is not None:
+        (folder / "comparison.json").write_bytes(text + b"\n")
     if options.output == "json":
-        print_line(results_as_json(results, teams))
+        print_line(text)
     else:
-        _show(results, teams)
-    if any(each.never_started for each in results):
+        _show(results, quotas)
+    if any(run.unfinished for each in results for run in each.runs):
         sys.exit(3)
+
+
+def _seeded(settings: RunSettings, policy: str, options: SimulateOptions) -> Sequence[RunSettings]:
+    """Return the settings of the runs of a policy, one for each seed."""
+    import msgspec
+
+    seeds = range(options.seed, options.seed + (options.seeds or 1))
+    return [msgspec.structs.replace(settings, policy=policy, seed=seed) for seed in seeds]
+
+
+def _named(progress: Callable[..., object], policy: str, state: Progress) -> None:
+    progress(state, name=policy)
 
 
 def _quotas(text: str | None) -> dict[str, int] | None:
@@ -86,63 +99,56 @@ def _quotas(text: str | None) -> dict[str, int] | None:
     return quotas
 
 
-def _show_nothing(_name: str, _state: Progress) -> None:
-    """Show no progress."""
+def _show(results: Sequence[PolicyResult], quotas: Mapping[str, int]) -> None:
+    """Print the quotas, a row for each column of results, the waits of the teams, and why jobs did not finish."""
+    from pyscheduler_lab.cli.result_text import curve, print_columns, time_text
+    from pyscheduler_lab.results.columns import COLUMNS
+    from pyscheduler_lab.results.comparison import estimates
 
-
-def _show_progress(name: str, state: Progress) -> None:
-    """Rewrite one line of the terminal."""
-    text = f"{name}: day {state.time / 86400:6.1f}   jobs {state.finished}/{state.jobs}   waiting {state.waiting}"
-    click.echo(f"\r{text}\x1b[K", nl=False, err=True)
-
-
-def _show(results: Sequence[PolicyResult], teams: Sequence[Team]) -> None:
-    """Print the quotas, one line per policy, the mean waits of the teams, and why jobs never started."""
-    from pyscheduler_lab.cli.simulate_trace import readable_time
-
-    click.echo("quotas in GPUs: " + ", ".join(f"{team.name} {team.quota}" for team in teams))
+    names = [each.policy for each in results]
+    has_seeds = len(results[0].runs) > 1
+    found = [estimates(each, results[0]) for each in results]
+    click.echo("quotas in GPUs: " + ", ".join(f"{team} {quota}" for team, quota in quotas.items()))
+    if has_seeds:
+        click.echo(f"mean of {len(results[0].runs)} seeds ± half of the 95 % interval of the mean")
     click.echo()
-    header = ["policy", "finished", "wait mean", "p50", "p95", "slowdown mean", "p95", "GPUs used", "share error mean"]
-    header += ["p95", "evicted jobs", "lost GPU-hours"]
     rows = [
-        [
-            each.policy,
-            f"{each.finished}/{each.jobs}",
-            *(readable_time(seconds) for seconds in (each.wait_mean_s, each.wait_p50_s, each.wait_p95_s)),
-            *("-" if value is None else f"{value:.1f}" for value in (each.slowdown_mean, each.slowdown_p95)),
-            f"{each.gpu_utilisation:.1%}",
-            f"{each.share_error_mean:.1%}",
-            f"{each.share_error_p95:.1%}",
-            str(each.evicted_jobs),
-            f"{each.lost_gpu_hours:.1f}",
-        ]
-        for each in results
+        [column.name, *(_cell(each[column.name], column, has_seeds=has_seeds) for each in found)]
+        for column in COLUMNS
+        if any(each[column.name].mean is not None for each in found)
     ]
-    _print_table([header, *rows])
+    print_columns([["", *names], *rows])
+    if has_seeds:
+        click.echo(f"{_CHANCE}: the 95 % interval of the difference to {names[0]}, seed by seed, contains 0")
+    errors = {each.policy: each.runs[0].share_error_series for each in results}
+    if any(errors.values()):
+        click.echo()
+        click.echo("share error from the first arrival to the last end" + (", first seed" if has_seeds else ""))
+        print_columns([[name, f"[{curve(series)}]"] for name, series in errors.items() if series])
     click.echo()
-    click.echo("share error from the first arrival to the last end")
-    _print_table([[each.policy, f"[{_curve(each.share_error_series)}]"] for each in results])
-    click.echo()
-    waits = [[each.policy, *map(readable_time, each.team_wait_mean_s.values())] for each in results]
-    _print_table([["mean wait", *(team.name for team in teams)], *waits])
+    waits = [[team, *(time_text(_mean_wait(each, team)) for each in results)] for team in quotas]
+    print_columns([["mean wait", *names], *waits])
     lines = [
-        f"{each.policy}: {why.jobs} of {each.jobs} jobs never started: {why.reason}: {why.message}".removesuffix(": ")
+        f"{each.policy}{f', seed {run.seed}' if has_seeds else ''}: {why.jobs} of {run.cells['jobs']:.0f} jobs "
+        f"{'never ran' if why.outcome == 'never_ran' else 'did not finish'}: {why.reason}: {why.message}"
         for each in results
-        for why in each.never_started
+        for run in each.runs
+        for why in run.unfinished
     ]
     for line in ["", *lines] if lines else ():
-        click.echo(line)
+        click.echo(line.removesuffix(": "))
 
 
-def _curve(values: Iterable[float]) -> str:
-    """Return a bar for each value; the highest bar is 1."""
-    return "".join(_BARS[min(round(value * (len(_BARS) - 1) + 0.49), len(_BARS) - 1)] for value in values)
+def _cell(found: Estimate, column: Column, *, has_seeds: bool) -> str:
+    from pyscheduler_lab.cli.result_text import text_of
+
+    text = text_of(found.mean, column.unit)
+    if not has_seeds or found.mean is None:
+        return text
+    mark = f" {_CHANCE}" if found.may_be_chance else "  "
+    return f"{text} ±{text_of(found.half_width, column.unit)}{mark}"
 
 
-def _print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Print columns; all but the first one are aligned right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        first, *others = row
-        cells = [f"{text:>{width}}" for text, width in zip(others, widths[1:], strict=True)]
-        click.echo("  ".join([f"{first:<{widths[0]}}", *cells]).rstrip())
+def _mean_wait(result: PolicyResult, team: str) -> float | None:
+    waits = [wait for run in result.runs if (wait := run.team_wait_mean_s.get(team)) is not None]
+    return sum(waits) / len(waits) if waits else None

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pyscheduler_lab.simulation.replay import Progress, Replay
+    from pyscheduler_lab.results.runs import Run, Workload
+    from pyscheduler_lab.results.settings import RunSettings, Ties
+    from pyscheduler_lab.results.tables import Tables
+    from pyscheduler_lab.simulation.replay import Progress
     from pyscheduler_lab.simulation.replay_cluster import Fidelity
-    from pyscheduler_lab.simulation.replay_report import ReplayReport
-    from pyscheduler_lab.traces import Trace
     from pyscheduler_lab.traces.found import Shape
 
-__all__ = ["SimulateOptions", "read_trace", "readable_time", "replay"]
+__all__ = ["DEFAULT_POLICY", "SimulateOptions", "noted_workload", "progress_line", "replay", "run_settings"]
 
-_DAY_SECONDS = 86400.0
-#: How many jobs that never ran are named.
-_MOST_NAMED = 10
+DEFAULT_POLICY: Final = "default"
+"""The policy without `--config`."""
+
+_DAY_SECONDS: Final = 86400.0
+_HOUR_SECONDS: Final = 3600.0
+#: How many jobs that did not finish are named.
+_MOST_NAMED: Final = 10
+#: Interval between two updates of the line of progress, in seconds of real time.
+_UPDATE_SECONDS: Final = 0.2
 
 
 @attrs.frozen(kw_only=True)
@@ -49,112 +56,161 @@ class SimulateOptions:
     limit: int | None = None
     fidelity: Fidelity = "full"
     merge_vcs: bool = False
+    seeds: int | None = None
+    ties: Ties = "random"
+    out: str | None = None
 
 
-def read_trace(options: SimulateOptions, trace: str) -> Trace:
-    """Return the trace of `--trace`, and print what the reader left out to standard error."""
-    from pyscheduler_lab.traces import Trace
+def run_settings(options: SimulateOptions, trace: str, **settings: Any) -> RunSettings:
+    """Return the settings of a run that the options say, with others in `settings`."""
+    from pyscheduler_lab.results.settings import RunSettings
 
-    read = Trace.read(trace, vc=options.vc, merge_vcs=options.merge_vcs, shape=options.shape)
-    for note, number in read.notes.items():
-        click.echo(f"note: {trace}: {note}: {number}", err=True)
-    return read.first(options.limit)
+    return RunSettings(
+        trace=trace,
+        nodes=options.nodes,
+        vc=options.vc,
+        merge_vcs=options.merge_vcs,
+        shape=options.shape,
+        jobs=options.limit,
+        ties=options.ties,
+        fidelity=options.fidelity,
+        feature_gates=options.feature_gates,
+        max_unschedulable_seconds=options.max_unschedulable_seconds,
+        blocked=tuple(options.blocked),
+        **settings,
+    )
+
+
+def noted_workload(settings: RunSettings) -> Workload:
+    """Return the workload of the settings, and print what the reader of the trace left out to standard error."""
+    from pyscheduler_lab.results.runs import read_workload
+
+    workload = read_workload(settings)
+    for note, number in workload.notes.items():
+        click.echo(f"note: {settings.trace}: {note}: {number}", err=True)
+    return workload
 
 
 def replay(options: SimulateOptions, trace: str) -> None:
-    """Replay a trace and print the results; raise `ConfigError` for a mistake. Exit with 3 if a job never ran."""
+    """Replay a trace and print the results; raise `ConfigError` for a mistake. Exit with 3 if a job did not finish."""
     from pyscheduler.cli.error_output import print_line
     from pyscheduler.config.feature_gates import parse
-    from pyscheduler.config.load import load
-    from pyscheduler.runtime.assembly.discovery import discover
-    from pyscheduler.scheduler.assembly import Settings
-    from pyscheduler_lab.clusters import Cluster
-    from pyscheduler_lab.simulation.replay import Replay
-    from pyscheduler_lab.simulation.replay_report import report_as_json
+    from pyscheduler_lab.results.bundle import new_folder, write_bundle
+    from pyscheduler_lab.results.columns import unfinished_of
+    from pyscheduler_lab.results.comparison import summary_as_json, summary_of
+    from pyscheduler_lab.results.runs import play
+    from pyscheduler_lab.simulation.policies import policy_named
 
-    cluster = Cluster.read(options.nodes)
-    read = read_trace(options, trace)
-    gates = parse(options.feature_gates)
-    played = Replay(
-        read.jobs,
-        cluster,
-        load(options.config_file, gates=gates),
-        registry=discover(blocked=options.blocked),
-        settings=Settings(feature_gates=gates, max_unschedulable_seconds=options.max_unschedulable_seconds),
-        seed=options.seed,
-        fidelity=options.fidelity,
-    )
-    with_progress = _progress_line() if sys.stderr.isatty() else None
-    try:
-        report = asyncio.run(played.run(with_progress) if with_progress is not None else played.run())
-    finally:
-        if with_progress is not None:
-            click.echo("\r\x1b[K", nl=False, err=True)
-    never_ran = played.never_ran()
+    settings = run_settings(options, trace, policy=options.config_file or DEFAULT_POLICY, seed=options.seed)
+    policy = policy_named(settings.policy, gates=parse(settings.feature_gates))
+    workload = noted_workload(settings)
+    folder = new_folder(options.out) if options.out is not None else None
+    with progress_line() as progress:
+        done = play(workload, policy, settings, progress=progress)
+    if folder is not None:
+        write_bundle(folder, done, sys.argv)
+    summary = summary_of(done)
     if options.output == "json":
-        print_line(report_as_json(report, never_ran))
+        print_line(summary_as_json(summary))
     else:
-        _show(report, played)
-    if never_ran:
-        for name, why in [*never_ran.items()][:_MOST_NAMED]:
-            click.echo(f"error: job {name} never ran: {why or 'the pods have no condition'}", err=True)
-        if len(never_ran) > _MOST_NAMED:
-            click.echo(f"error: {len(never_ran) - _MOST_NAMED} more jobs never ran", err=True)
+        _show(summary.cells, done)
+    if unfinished_of(done.tables):
+        for line in _unfinished_lines(done.tables):
+            click.echo(f"error: {line}", err=True)
         sys.exit(3)
 
 
-def _progress_line() -> Callable[[Progress], object]:
-    """Return a function that rewrites one line of the terminal, at most five times a second."""
+@contextmanager
+def progress_line() -> Iterator[Callable[..., object]]:
+    """Yield a function that rewrites one line of the terminal, and clear the line at the end.
+
+    The function gets the `Progress` and optionally the `name` of the run. It does nothing if standard error is not a
+    terminal.
+    """
     from time import monotonic
 
-    last = [0.0]
+    if not sys.stderr.isatty():
+        yield lambda _, **_keywords: None
+        return
+    last = 0.0
 
-    def show(progress: Progress) -> None:
+    def show(progress: Progress, *, name: str = "") -> None:
+        nonlocal last
         now = monotonic()
-        if now - last[0] < 0.2:
+        if now - last < _UPDATE_SECONDS:
             return
-        last[0] = now
+        last = now
         text = (
-            f"day {progress.time / _DAY_SECONDS:6.1f}   jobs {progress.arrived}/{progress.jobs}"
+            f"{name}{': ' if name else ''}day {progress.time / _DAY_SECONDS:6.1f}"
+            f"   jobs {progress.arrived}/{progress.jobs}"
             f"   waiting {progress.waiting}   finished {progress.finished}"
             f"   GPUs in use {progress.used_gpus}   attempts {progress.attempts}"
         )
         click.echo(f"\r{text}\x1b[K", nl=False, err=True)
 
-    return show
+    try:
+        yield show
+    finally:
+        click.echo("\r\x1b[K", nl=False, err=True)
 
 
-def _show(report: ReplayReport, played: Replay) -> None:
+def _unfinished_lines(tables: Tables) -> Iterator[str]:
+    """Yield a line for each of the first jobs that did not finish, and how many more there are."""
+    from pyscheduler_lab.results.tables import NO_REASON, UNSCHEDULABLE
+
+    jobs = tables.jobs.select(["job", "outcome", "reason", "message"]).to_pylist()
+    rows = [row for row in jobs if row["outcome"] in {"waiting", "never_ran"}]
+    for row in rows[:_MOST_NAMED]:
+        what = "never ran" if row["outcome"] == "never_ran" else "did not finish"
+        code = "" if row["reason"] == UNSCHEDULABLE else f"{row['reason']}: "
+        why = "the pods have no condition" if row["reason"] == NO_REASON else code + row["message"]
+        yield f"job {row['job']} {what}: {why}"
+    if len(rows) > _MOST_NAMED:
+        yield f"{len(rows) - _MOST_NAMED} more jobs did not finish"
+
+
+def _show(cells: Mapping[str, float | None], done: Run) -> None:
     """Print the table."""
-    rows = list(_rows(report, played))
+    rows = [*_rows(cells, done)]
     width = max(len(name) for name, _ in rows)
     for name, text in rows:
         click.echo(f"{name:<{width}}  {text}".rstrip())
 
 
-def _rows(report: ReplayReport, played: Replay) -> Iterator[tuple[str, str]]:
-    yield "jobs", f"{report.finished} of {report.jobs} finished in {readable_time(report.makespan_s)}"
-    yield "job completion time", f"mean {readable_time(report.jct_mean_s)}, median {readable_time(report.jct_p50_s)}"
-    yield "waiting time", f"mean {readable_time(report.wait_mean_s)}, median {readable_time(report.wait_p50_s)}"
-    yield "GPU utilisation", f"{report.gpu_utilisation:.1%}"
-    yield "gangs scheduled", f"{report.gangs_scheduled} of {report.gangs}, written in {played.dialect}"
-    yield "held by incomplete gangs", f"{report.partial_gpu_seconds / 3600:.2f} GPU-hours"
+def _rows(cells: Mapping[str, float | None], done: Run) -> Iterator[tuple[str, str]]:
+    from pyscheduler_lab.cli.result_text import text_of, time_text
+    from pyscheduler_lab.results.columns import UNITS
+
+    def text(name: str) -> str:
+        return text_of(cells[name], UNITS[name])
+
+    def statistics(name: str, suffix: str = "") -> str:
+        return ", ".join(f"{part} {text(f'{name}_{part}{suffix}')}" for part in ("mean", "p50", "p90", "p99"))
+
+    report = done.report
+    yield "jobs", f"{text('finished')} of {text('jobs')} finished in {text('makespan_s')}"
+    yield "waiting time", statistics("wait", "_s")
+    yield "job completion time", statistics("jct", "_s")
+    yield "slowdown", statistics("slowdown")
+    if cells["fairness"] is not None:
+        yield "fairness of teams", text("fairness")
+    yield "GPU utilisation", text("gpu_utilisation")
+    yield "free while jobs waited", f"{text('free_waiting')}; {text('unusable_waiting')} unusable for a typical worker"
+    yield "fragmentation", text("fragmentation")
+    if cells["share_error_mean"] is not None:
+        yield "share error", f"mean {text('share_error_mean')}, p95 {text('share_error_p95')}"
+    if cells["evicted_jobs"]:
+        yield "evicted", f"{text('evicted_jobs')} jobs, {text('lost_gpu_hours')} GPU-hours lost"
+    if cells["energy_kwh"] is not None:
+        yield "energy", f"{text('energy_kwh')} kWh"
+    yield "gangs scheduled", f"{text('gangs_scheduled')} of {text('gangs')}, written in {report.dialect}"
+    yield "held by incomplete gangs", f"{(cells['partial_gpu_seconds'] or 0.0) / _HOUR_SECONDS:.2f} GPU-hours"
     yield "deadlocks resolved", str(report.deadlocks_resolved)
     results = ", ".join(f"{number} {result}" for result, number in report.attempts_by_result.items())
     yield "attempts", f"{report.attempts}" + (f" ({results})" if results else "")
     for phase in report.phases:
-        text = f"{readable_time(phase.simulated_s)} in {phase.wall_s:.1f} s ({phase.cpu_s:.1f} s of CPU)"
-        yield f"phase {phase.name}", f"{text}, {phase.attempts} attempts"
+        spent = f"{time_text(phase.simulated_s)} in {phase.wall_s:.1f} s ({phase.cpu_s:.1f} s of CPU)"
+        yield f"phase {phase.name}", f"{spent}, {phase.attempts} attempts"
     for kind, number in report.warnings.items():
         yield "warning", f"{number} x {kind}"
     yield "time", f"{report.wall_s:.1f} s"
-
-
-def readable_time(seconds: float | None) -> str:
-    """Return a duration with its largest unit."""
-    if seconds is None:
-        return "none"
-    for unit, size in (("d", _DAY_SECONDS), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.1f} s"

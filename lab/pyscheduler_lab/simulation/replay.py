@@ -34,13 +34,7 @@ from pyscheduler_lab.simulation.queue_plan import batch_definitions
 from pyscheduler_lab.simulation.replay_cluster import DecisionCluster, ServedCluster
 from pyscheduler_lab.simulation.replay_meter import Meter
 from pyscheduler_lab.simulation.replay_objects import NAMESPACE, group_of, pod_of, pods_of
-from pyscheduler_lab.simulation.replay_report import (
-    Phase,
-    ReplayReport,
-    completion_times,
-    mean_and_median,
-    waiting_times,
-)
+from pyscheduler_lab.simulation.replay_report import Phase, ReplayReport
 from pyscheduler_lab.simulation.scheduler_process import SchedulerProcess
 
 if TYPE_CHECKING:
@@ -48,6 +42,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.config.types import Configuration
     from pyscheduler.runtime.assembly.registry import Registry
+    from pyscheduler.runtime.tie_break import Ties
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler_lab.clusters import Cluster
     from pyscheduler_lab.simulation.queue_plan import QueuePlan
@@ -73,6 +68,28 @@ _RESTART_SECONDS: Final = 1.0
 #: The group plugins' counter of deadlocks, and its labels for resolved deadlocks.
 _DEADLOCKS: Final = "pyscheduler_podgroup_deadlocks_total"
 _RESOLVED: Final = (("result", "resolved"),)
+
+
+class _FirstOrLast(random.Random):
+    """Draws the first or the last number of a range; bits are random.
+
+    Policies of Volcano draw among the rows of nodes with equal scores from it. Nodes are added by name, so that rows
+    are in the order of names.
+    """
+
+    ties: Ties = "first"
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        numbers = range(start) if stop is None else range(start, stop, step)
+        return numbers[0 if self.ties == "first" else -1]
+
+
+def _random_source(seed: int, ties: Ties) -> random.Random:
+    if ties == "random":
+        return random.Random(seed)
+    found = _FirstOrLast(seed)
+    found.ties = ties
+    return found
 
 
 class _Counts(NullRecorder):
@@ -190,7 +207,7 @@ class Replay:
             self._config,
             self.cluster.transport(),
             self._clock,
-            random.Random(self._rng.getrandbits(64)),
+            _random_source(self._rng.getrandbits(64), self._settings.ties),
             registry=self._registry,
             recorder=self._counts,
             settings=self._settings,
@@ -202,15 +219,6 @@ class Replay:
         for name, message in self.cluster.waiting(NAMESPACE).items():
             found.setdefault(name.rpartition("-")[0], message)
         return found
-
-    def never_ran(self) -> dict[str, str]:
-        """Return by name of a job that has not ended why it waits, once the replay is over; "" if that is not known.
-
-        A job that should run until the end is left out if it runs.
-        """
-        messages = self.waiting_messages()
-        ended = {name for name, run in self.meter.runs.items() if run.ended is not None or run.is_endless}
-        return {job.name: messages.get(job.name, "") for job in self._jobs if job.name not in ended}
 
     async def run(self, progress: Callable[[Progress], object] = lambda _: None) -> ReplayReport:
         """Replay the trace until its end, or until nothing changes any more; call `progress` at intervals."""
@@ -235,7 +243,9 @@ class Replay:
         self.cluster.add(*definitions(self._table))
         if self._queues is not None:
             self.cluster.add(*batch_definitions(), *self._queues.manifests)
-        self.cluster.add(*self._nodes.manifests(shares_gpus=self._shares_gpus))
+        nodes = self._nodes.manifests(shares_gpus=self._shares_gpus)
+        by_name = self._settings.ties != "random"
+        self.cluster.add(*(sorted(nodes, key=lambda node: str(node["metadata"]["name"])) if by_name else nodes))
         if self._shares_gpus:
             self.cluster.add(RESERVATIONS)
         self.meter.start()
@@ -288,6 +298,7 @@ class Replay:
         if len(run.spans) == spans and not run.is_interrupted:
             number = int(name.rpartition("-")[2])
             has_group = self._has_group(run.job)
+            self.meter.recreate(name)
             self.cluster.add(
                 pod_of(run.job, number, self._row, scheduler_name=self._scheduler_name, has_group=has_group)
             )
@@ -350,30 +361,13 @@ class Replay:
         )
 
     def _report(self, wall_seconds: float) -> ReplayReport:
-        meter = self.meter
-        runs = list(meter.runs.values())
-        jct_mean, jct_p50 = mean_and_median(completion_times(runs))
-        wait_mean, wait_p50 = mean_and_median(waiting_times(runs))
-        ends = [run.ended for run in runs if run.ended is not None]
-        makespan = max(ends) if self._all_done() and not meter.endless else self._now()
-        # The time in which jobs only waited that never ran is not a matter of the others.
-        last_end = max(ends) if ends and not meter.endless else makespan
-        capacity = self._nodes.gpus * last_end
         return ReplayReport(
             jobs=len(self._jobs),
             finished=self._finished,
-            jct_mean_s=jct_mean,
-            jct_p50_s=jct_p50,
-            wait_mean_s=wait_mean,
-            wait_p50_s=wait_p50,
-            gpu_utilisation=round(meter.used_gpu_seconds / capacity, 6) if capacity else 0.0,
-            partial_gpu_seconds=round(meter.partial_gpu_seconds, 3),
-            gangs=sum(run.job.is_gang for run in runs),
-            gangs_scheduled=sum(run.job.is_gang and run.started is not None for run in runs),
+            dialect=self.dialect,
             deadlocks_resolved=self._counts.deadlocks_resolved,
             attempts=self._scheduler.cycles,
             attempts_by_result=dict(sorted(self._counts.attempts.items())),
-            makespan_s=round(makespan, 3),
             warnings=dict(sorted(self._counts.warnings.items())),
             phases=self._phases,
             wall_s=round(wall_seconds, 3),

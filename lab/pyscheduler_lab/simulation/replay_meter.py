@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyscheduler_lab.simulation.replay_cluster import ReplayCluster
     from pyscheduler_lab.traces import Job
 
-__all__ = ["JobRun", "Meter", "Moment"]
+__all__ = ["JobRun", "Meter", "Moment", "PodRun"]
 
 
 @attrs.define(eq=False)
@@ -48,6 +48,30 @@ class JobRun:
     def bound_milli(self) -> int:
         """Thousandths of GPUs of the bound workers."""
         return len(self.bound) * self.job.worker_gpu_milli
+
+
+@attrs.define(eq=False)
+class PodRun:
+    """One pod of a job. Times in seconds since the beginning; None for events that have not happened.
+
+    An evicted pod is created again, as a new pod of the same name. If its job was interrupted, all pods are created
+    again; they belong to the next `run` of the job.
+    """
+
+    job: str
+    name: str
+    run: int
+    created: float
+    node: str = ""
+    bound: float | None = None
+    #: How many pods were bound before this one.
+    place: int | None = None
+    #: When the pod ended, was evicted, or was deleted because its job was interrupted.
+    left: float | None = None
+    is_evicted: bool = False
+    #: Begin and end of the run of the job.
+    run_started: float | None = None
+    run_ended: float | None = None
 
 
 @attrs.frozen
@@ -84,6 +108,9 @@ class Meter:
         self._interrupt = interrupt
         self._replace = replace
         self.runs: dict[str, JobRun] = {}
+        #: All pods in the order of their creation, and the last one of each name.
+        self.pods: list[PodRun] = []
+        self._pod_of: dict[str, PodRun] = {}
         #: The job of each existing pod, by the pod's name.
         self._job_of: dict[str, JobRun] = {}
         #: Thousandths of GPUs on which jobs run now.
@@ -97,8 +124,6 @@ class Meter:
         #: All bindings of workers, in order.
         self.bindings: list[Binding] = []
         self.moments: list[Moment] = []
-        self.used_gpu_seconds = 0.0
-        self.partial_gpu_seconds = 0.0
         #: When a job last arrived or ended, or a worker was bound.
         self.last_event = 0.0
         self._feed = cluster.follow(self)
@@ -113,9 +138,8 @@ class Meter:
         self._feed.start()
 
     def stop(self) -> None:
-        """Stop to follow, and account for the time until now."""
+        """Stop to follow."""
         self._feed.stop()
-        self._account(self._now())
 
     # --- jobs ------------------------------------------------------------------------------------
 
@@ -123,7 +147,9 @@ class Meter:
         """Record the arrival of a job, before its pods are created."""
         self.last_event = self._now()
         run = self.runs[job.name] = JobRun(job, arrived=self.last_event)
-        self._job_of.update((f"{job.name}-{number}", run) for number in range(job.workers))
+        for number in range(job.workers):
+            self._job_of[f"{job.name}-{number}"] = run
+            self._create(PodRun(job.name, f"{job.name}-{number}", 1, self.last_event))
         self.waiting += 1
         return run
 
@@ -134,13 +160,32 @@ class Meter:
         run.spans.append((run.started, run.ended))
         self._count(run, -1)
         self._used_milli -= run.bound_milli
-        for number in range(run.job.workers):
-            self._job_of.pop(f"{run.job.name}-{number}", None)
+        for pod in self._pods_of(run.job):
+            self._job_of.pop(pod.name, None)
+            pod.left = pod.left if pod.left is not None else run.ended
+            pod.run_ended = run.ended
 
     def resume(self, run: JobRun) -> None:
         """Forget the removed workers of an interrupted job, before its pods are created again."""
         self._feed.catch_up()
         run.is_interrupted = False
+        now = self._now()
+        for pod in self._pods_of(run.job):
+            pod.left = pod.left if pod.left is not None else now
+            self._create(PodRun(pod.job, pod.name, pod.run + 1, now))
+
+    def recreate(self, name: str) -> None:
+        """Record that an evicted worker is created again, while its job runs."""
+        last = self._pod_of[name]
+        self._create(PodRun(last.job, name, last.run, self._now(), run_started=last.run_started))
+
+    def _create(self, pod: PodRun) -> None:
+        self.pods.append(pod)
+        self._pod_of[pod.name] = pod
+
+    def _pods_of(self, job: Job) -> list[PodRun]:
+        """Return the last pod of each worker."""
+        return [self._pod_of[f"{job.name}-{number}"] for number in range(job.workers)]
 
     # --- time ------------------------------------------------------------------------------------
 
@@ -155,16 +200,7 @@ class Meter:
         idle = gpus_of(idle_milli)
         last = self.moments[-1] if self.moments else None
         if last is None or (last.used, last.idle, last.waiting_jobs) != (self.used, idle, self.waiting):
-            now = self._now()
-            self._account(now)
-            self.moments.append(Moment(now, self.used, idle, self.waiting))
-
-    def _account(self, now: float) -> None:
-        """Add up what was held since the last moment."""
-        if self.moments:
-            last = self.moments[-1]
-            self.used_gpu_seconds += last.used * (now - last.time)
-            self.partial_gpu_seconds += last.idle * (now - last.time)
+            self.moments.append(Moment(self._now(), self.used, idle, self.waiting))
 
     # --- following -------------------------------------------------------------------------------
 
@@ -181,6 +217,8 @@ class Meter:
             return
         run.bound[name] = node
         self.last_event = self._now()
+        pod = self._pod_of[name]
+        pod.node, pod.bound, pod.place = node, self.last_event, len(self.bindings)
         self.bindings.append(Binding(self.last_event, name, node))
         if run.started is not None:
             self._used_milli += run.job.worker_gpu_milli
@@ -188,6 +226,8 @@ class Meter:
         self._idle_milli += run.job.worker_gpu_milli
         if len(run.bound) == run.job.min_workers:
             run.started = self._now()
+            for each in self._pods_of(run.job):
+                each.run_started = run.started
             self._idle_milli -= run.bound_milli
             self._used_milli += run.bound_milli
             self.waiting -= 1
@@ -200,6 +240,8 @@ class Meter:
         if run is None or run.is_interrupted:
             return
         self.last_event = self._now()
+        pod = self._pod_of[name]
+        pod.left, pod.is_evicted = self.last_event, True
         if run.started is not None and len(run.bound.keys() - {name}) >= run.job.min_workers:
             self._used_milli -= run.job.worker_gpu_milli if name in run.bound else 0
             run.bound.pop(name, None)
@@ -209,6 +251,8 @@ class Meter:
             self._idle_milli -= run.bound_milli
         else:
             run.spans.append((run.started, self.last_event))
+            for each in self._pods_of(run.job):
+                each.run_ended = self.last_event
             self._count(run, -1)
             run.started = None
             self._used_milli -= run.bound_milli

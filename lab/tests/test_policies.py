@@ -1,4 +1,4 @@
-"""Comparisons of batch policies on one trace: what a replay asks the API server for, and whether it can be repeated."""
+"""Policies by name: their profiles, what a replay asks the API server for, and whether it can be repeated."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from pyscheduler.cluster.in_process import InProcessTransport
-from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler.config.load import load
+from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab.clusters import Cluster
-from pyscheduler_lab.simulation.policy_comparison import compare, policy_named, teams_of
+from pyscheduler_lab.results.comparison import summary_of
+from pyscheduler_lab.results.runs import Workload, play
+from pyscheduler_lab.results.settings import RunSettings
+from pyscheduler_lab.simulation.policies import POLICIES, policy_named, teams_of
 from pyscheduler_lab.traces import Job
 
 _DAY = 86400.0
+CONFIGS = Path(__file__).parents[2] / "configs"
 
 
 def crowded_jobs(count: int) -> list[Job]:
@@ -41,12 +45,33 @@ def crowded_jobs(count: int) -> list[Job]:
 
 
 def played(jobs: list[Job], policy: str, *, nodes: int = 6) -> dict[str, Any]:
-    """Return the result of one policy but for the seconds that the replay took."""
+    """Return the columns of one policy."""
     cluster = Cluster.uniform(nodes)
-    (result,) = compare(jobs, cluster, teams_of(jobs, cluster), [policy_named(policy)], registry=discover)
-    found = msgspec.to_builtins(result)
-    del found["wall_s"]
-    return found
+    workload = Workload(jobs=jobs, cluster=cluster, teams=teams_of(jobs, cluster))
+    settings = RunSettings(trace="jobs", nodes=str(nodes), policy=policy)
+    return summary_of(play(workload, policy_named(policy), settings)).cells
+
+
+@pytest.mark.parametrize(
+    ("policy", "file"),
+    [("binpack", "bin-packing"), ("coscheduling", "coscheduling"), ("gang", "gang"), ("default", "default")],
+)
+def test_policy_has_the_profile_of_the_ready_configuration(policy: str, file: str) -> None:
+    """A policy of a family schedules as the configuration that the documentation recommends for it."""
+    (ours,), (theirs,) = policy_named(policy).config.profiles, load(CONFIGS / f"{file}.yaml").profiles
+    assert (ours.plugins, ours.plugin_config) == (theirs.plugins, theirs.plugin_config)
+
+
+def test_only_batch_policies_have_queues() -> None:
+    """The policies without queues schedule pod by pod."""
+    with_queues = {name for name in POLICIES if policy_named(name).has_queues}
+    assert with_queues == {"fifo", "drf", "proportion", "capacity", "kai"}
+
+
+def test_unknown_policy_is_a_mistake() -> None:
+    """The message lists the policies."""
+    with pytest.raises(ConfigError, match=r'no policy "lottery"; known are fifo, drf, .*gang, or name a configuration'):
+        policy_named("lottery")
 
 
 @pytest.mark.slow
@@ -76,7 +101,7 @@ def test_replay_serves_every_kind_that_the_policy_reads(policy: str, monkeypatch
 def test_hash_seed_does_not_change_the_result() -> None:
     """Python orders sets of text by a seed of the process; no decision follows that order."""
     code = (
-        "from lab.tests.test_policy_comparison import crowded_jobs, played\n"
+        "from lab.tests.test_policies import crowded_jobs, played\n"
         "print(sorted(played(crowded_jobs(40), 'kai').items()))"
     )
     first, second = (
@@ -90,6 +115,6 @@ def test_hash_seed_does_not_change_the_result() -> None:
         ).stdout
         for seed in ("1", "2")
     )
-    assert "('evicted_jobs', 0)" not in first
-    assert "('finished', 40)" in first
+    assert "('evicted_jobs', 0.0)" not in first
+    assert "('finished', 40.0)" in first
     assert first == second

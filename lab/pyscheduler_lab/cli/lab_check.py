@@ -1,0 +1,47 @@
+"""`pyscheduler lab check`: compare the results of a run with ranges."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from pyscheduler.cli.shared_options import logging_options
+
+__all__ = ["command"]
+
+_BROKEN = 4
+
+
+@click.command("check")
+@click.argument("bundle", metavar="BUNDLE")
+@click.option("--against", "rules_file", required=True, metavar="FILE", help="The rules: a YAML file with ranges.")
+@logging_options(default=0)
+def command(bundle: str, rules_file: str) -> None:
+    """Compare the results of the run in the folder BUNDLE with the ranges in a file of rules.
+
+    Each broken rule is one line with its place in the file. docs/reference/lab-columns.md describes the columns
+    and the file.
+
+    The exit code is 0 if the run keeps all rules, 4 if it breaks one, and 2 if a file cannot be read.
+    """
+    from pyscheduler.cli.error_output import lines_of
+    from pyscheduler.framework.errors import ConfigError
+    from pyscheduler_lab.results.bundle import read_bundle
+    from pyscheduler_lab.results.measures import Measures
+    from pyscheduler_lab.results.rules import broken_rules, read_rules
+
+    try:
+        rules = read_rules(rules_file)
+        measures = Measures.of(read_bundle(Path(bundle)).tables)
+        broken = [*broken_rules(rules, measures)]
+    except ConfigError as error:
+        for line in lines_of(error):
+            click.echo(f"error: {line}", err=True)
+        sys.exit(2)
+    for rule, problem in broken:
+        click.echo(f"{rules_file}:{rule.line}: {problem}")
+    if broken:
+        sys.exit(_BROKEN)
+    click.echo(f"{bundle}: {len(rules)} rules kept")

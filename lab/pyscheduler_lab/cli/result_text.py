@@ -1,0 +1,54 @@
+"""Text of results: values with their units, and tables of aligned columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pyscheduler_lab.results.columns import Unit
+
+__all__ = ["curve", "print_columns", "text_of", "time_text"]
+
+_UNITS: Final = (("d", 86400.0), ("h", 3600.0), ("min", 60.0))
+_BARS: Final = " ▁▂▃▄▅▆▇█"
+
+
+def time_text(seconds: float | None) -> str:
+    """Return a duration in its largest unit; `-` for None."""
+    if seconds is None:
+        return "-"
+    for unit, size in _UNITS:
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def text_of(value: float | None, unit: Unit) -> str:
+    """Return a value with its unit; `-` for None."""
+    if value is None:
+        return "-"
+    if unit == "seconds":
+        return time_text(value)
+    if unit == "share":
+        return f"{value:.1%}"
+    if unit == "number":
+        return f"{value:.0f}" if value.is_integer() else f"{value:.1f}"
+    return f"{value:.2f}" if unit == "ratio" else f"{value:.1f}"
+
+
+def curve(values: Iterable[float]) -> str:
+    """Return a bar for each value; the highest bar is 1."""
+    return "".join(_BARS[min(round(value * (len(_BARS) - 1) + 0.49), len(_BARS) - 1)] for value in values)
+
+
+def print_columns(rows: Sequence[Sequence[str]]) -> None:
+    """Print columns; all but the first one are aligned right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        first, *others = row
+        cells = [f"{text:>{width}}" for text, width in zip(others, widths[1:], strict=True)]
+        click.echo("  ".join([f"{first:<{widths[0]}}", *cells]).rstrip())

@@ -1,0 +1,294 @@
+"""The columns of results, each defined once: its name, unit and meaning, and how it is computed from the tables.
+
+`simulate --trace` prints the columns of one run, `--compare` those of several runs, and `lab check` compares them with
+ranges. `docs/reference/lab-columns.md` has the same definitions; a test compares them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import attrs
+import msgspec
+import numpy as np
+
+from pyscheduler_lab.results.measures import SHORTEST_SECONDS, Measures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from pyscheduler_lab.results.tables import Tables
+
+__all__ = [
+    "COLUMNS",
+    "PARTS",
+    "UNITS",
+    "Cells",
+    "Column",
+    "Unfinished",
+    "Unit",
+    "cells_of",
+    "classes_of",
+    "series_of",
+    "unfinished_of",
+]
+
+Unit: TypeAlias = Literal["number", "seconds", "share", "ratio", "GPU-seconds", "GPU-hours", "kWh"]
+Cells: TypeAlias = "dict[str, float | None]"
+
+PARTS: Final = 48
+"""Number of parts of the time for which the share error is reported."""
+
+_HOUR: Final = 3600.0
+_JOULES: Final = 3_600_000.0
+#: Digits after the point, as in the tables.
+_DIGITS: Final = 6
+
+
+@attrs.frozen(kw_only=True)
+class Column:
+    """A column. `compute` returns None where a run has no such number.
+
+    A column `of_jobs` can also be computed for a part of the jobs.
+    """
+
+    name: str
+    unit: Unit
+    meaning: str
+    compute: Callable[[Measures], float | None]
+    of_jobs: bool = True
+
+
+def _mean(values: NDArray[np.float64]) -> float | None:
+    return float(values.mean()) if len(values) else None
+
+
+def _percentile(values: NDArray[np.float64], percent: int) -> float | None:
+    return float(np.percentile(values, percent)) if len(values) else None
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _statistics(name: str, unit: Unit, what: str, values: Callable[[Measures], NDArray[np.float64]]) -> list[Column]:
+    """Return the mean and the percentiles of a quantity of jobs."""
+    suffix = "_s" if unit == "seconds" else ""
+    mean = Column(
+        name=f"{name}_mean{suffix}", unit=unit, meaning=f"mean {what}", compute=lambda found: _mean(values(found))
+    )
+    percentiles = [
+        Column(
+            name=f"{name}_p{percent}{suffix}",
+            unit=unit,
+            meaning=f"{percent}th percentile of the same, interpolated between jobs",
+            compute=lambda found, percent=percent: _percentile(values(found), percent),  # type: ignore[misc]  # a default
+        )
+        for percent in (50, 90, 99)
+    ]
+    return [mean, *percentiles]
+
+
+def _fairness(found: Measures) -> float | None:
+    """Return Jain's index of the mean slowdowns of the teams."""
+    teams, which = np.unique(found.finished_teams, return_inverse=True)
+    if len(teams) < 2:
+        return None
+    means = np.bincount(which, weights=found.slowdowns) / np.bincount(which)
+    return float(means.sum() ** 2 / (len(means) * (means**2).sum()))
+
+
+def _energy(found: Measures) -> float | None:
+    joules = found.energy_joules()
+    return joules / _JOULES if joules is not None else None
+
+
+def _of_node_time(name: str, meaning: str, part: str, whole: str) -> Column:
+    def compute(found: Measures) -> float | None:
+        times = found.node_time()
+        return _ratio(getattr(times, part), getattr(times, whole))
+
+    return Column(name=name, unit="share", meaning=meaning, compute=compute, of_jobs=False)
+
+
+def _of_share_error(name: str, meaning: str, compute: Callable[[Any], float]) -> Column:
+    def computed(found: Measures) -> float | None:
+        error = found.share_error()
+        return compute(error) if error is not None else None
+
+    return Column(name=name, unit="share", meaning=meaning, compute=computed, of_jobs=False)
+
+
+COLUMNS: Final[Sequence[Column]] = (
+    Column(
+        name="jobs",
+        unit="number",
+        meaning="jobs that arrived",
+        compute=lambda found: float(found.counted.sum()),
+    ),
+    Column(
+        name="finished",
+        unit="number",
+        meaning="jobs that ended",
+        compute=lambda found: float(len(found.completions)),
+    ),
+    *_statistics(
+        "wait",
+        "seconds",
+        "time of a job from its arrival to its end in which it did not run. Waits after evictions count. For a job "
+        "that did not end, the time until the last event of the replay counts",
+        lambda found: found.waits,
+    ),
+    *_statistics(
+        "jct", "seconds", "time of a finished job from its arrival to its end", lambda found: found.completions
+    ),
+    *_statistics(
+        "slowdown",
+        "ratio",
+        f"completion time of a finished job over its duration, which counts as at least {SHORTEST_SECONDS:g} s",
+        lambda found: found.slowdowns,
+    ),
+    Column(
+        name="fairness",
+        unit="ratio",
+        meaning="Jain's index of the mean slowdowns of the teams' finished jobs: (sum of x)² / (teams · sum of x²). It "
+        "is 1 if all teams have the same slowdown; teams without a finished job are left out",
+        compute=_fairness,
+    ),
+    Column(
+        name="gpu_utilisation",
+        unit="share",
+        meaning="GPU time of all runs, over the GPU time of all nodes; runs that an eviction ended count",
+        compute=lambda found: _ratio(found.used_gpu_seconds(), found.capacity_gpu_seconds()),
+    ),
+    _of_node_time(
+        "free_waiting",
+        "GPU time that was free while a job that requests GPUs waited, over the GPU time of all nodes",
+        "free_waiting",
+        "capacity",
+    ),
+    _of_node_time(
+        "fragmentation",
+        "share of the free GPU time on nodes where a typical worker does not fit. A typical worker is drawn at random "
+        "from all workers of the trace that request GPUs. It fits if the node has enough GPUs, CPU and memory left; "
+        "labels and the division into devices do not count",
+        "unusable",
+        "free",
+    ),
+    _of_node_time(
+        "unusable_waiting",
+        "the part of `free_waiting` on nodes where a typical worker does not fit, over the GPU time of all nodes. If "
+        "it is most of `free_waiting`, placement keeps jobs waiting; if it is little, the order of jobs, quotas or "
+        "groups do",
+        "unusable_waiting",
+        "capacity",
+    ),
+    _of_share_error(
+        "share_error_mean",
+        "missing GPUs (fair share - GPUs in use), summed over teams, over all GPUs; mean over time. Only with queues",
+        lambda error: error.mean(),
+    ),
+    _of_share_error("share_error_p95", "95th percentile of the same over time", lambda error: error.percentile(95)),
+    Column(
+        name="evicted_jobs",
+        unit="number",
+        meaning="runs of jobs that an eviction ended",
+        compute=lambda found: float((found.run_lost & found.counted[found.run_job]).sum()),
+    ),
+    Column(
+        name="lost_gpu_hours",
+        unit="GPU-hours",
+        meaning="GPU time of the runs that an eviction ended",
+        compute=lambda found: found.used_gpu_seconds(lost=True) / _HOUR,
+    ),
+    Column(
+        name="partial_gpu_seconds",
+        unit="GPU-seconds",
+        meaning="GPU time that bound or reserved pods held before their job ran (`held_gpus` of the timeline)",
+        compute=lambda found: found.held_gpu_seconds(),
+        of_jobs=False,
+    ),
+    Column(
+        name="gangs",
+        unit="number",
+        meaning="jobs with several workers",
+        compute=lambda found: float(found.is_gang.sum()),
+    ),
+    Column(
+        name="gangs_scheduled",
+        unit="number",
+        meaning="jobs with several workers that ran",
+        compute=lambda found: float((found.is_gang & found.has_run).sum()),
+    ),
+    Column(
+        name="energy_kwh",
+        unit="kWh",
+        meaning="energy of the nodes: `idle_watts` of each node, and `gpu_watts` for each GPU of its pods. Nodes "
+        "without watts count as nothing",
+        compute=_energy,
+        of_jobs=False,
+    ),
+    Column(
+        name="makespan_s",
+        unit="seconds",
+        meaning="time from the first arrival to the last end of a job",
+        compute=lambda found: found.end - found.begin,
+        of_jobs=False,
+    ),
+)
+"""All columns in the order of the table."""
+
+UNITS: Final[Mapping[str, Unit]] = {column.name: column.unit for column in COLUMNS}
+"""Unit of each column."""
+
+
+class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
+    """The number of jobs that did not finish for one reason; the message is that of the first job."""
+
+    outcome: str
+    reason: str
+    jobs: int
+    message: str
+
+
+def cells_of(measures: Measures, *, of_jobs: bool = False) -> Cells:
+    """Return the value of each column; with `of_jobs`, of those that exist for a part of the jobs."""
+    return {column.name: _rounded(column.compute(measures)) for column in COLUMNS if column.of_jobs or not of_jobs}
+
+
+def classes_of(measures: Measures, column: str) -> dict[str, Cells]:
+    """Return the cells of the jobs with each value of `column` (`class` or `team`), in the order of the values."""
+    values = np.array(measures.tables.jobs[column].to_pylist(), dtype=np.str_)
+    return {str(value): cells_of(measures.only(values == value), of_jobs=True) for value in np.unique(values)}
+
+
+def series_of(measures: Measures) -> list[float] | None:
+    """Return the share error in `PARTS` equal parts of the window; None without queues."""
+    error = measures.share_error()
+    return [round(value, _DIGITS) for value in error.series(PARTS)] if error is not None else None
+
+
+def unfinished_of(tables: Tables) -> list[Unfinished]:
+    """Return why jobs did not finish, the most frequent reason first; jobs that run without an end are not listed."""
+    jobs = tables.jobs
+    columns = (jobs[name].to_pylist() for name in ("outcome", "reason", "message", "duration_s"))
+    rows = [
+        (outcome, reason or "", message or "")
+        for outcome, reason, message, duration in zip(*columns, strict=True)
+        if outcome in {"waiting", "never_ran"} or (outcome == "running" and np.isfinite(duration))
+    ]
+    numbers = Counter((outcome, reason) for outcome, reason, _ in rows)
+    messages: dict[tuple[str, str], str] = {}
+    for outcome, reason, message in rows:
+        messages.setdefault((outcome, reason), message)
+    return [
+        Unfinished(outcome=key[0], reason=key[1], jobs=number, message=messages[key])
+        for key, number in numbers.most_common()
+    ]
+
+
+def _rounded(value: float | None) -> float | None:
+    return round(value, _DIGITS) if value is not None else None

@@ -1,0 +1,183 @@
+"""Compare runs: the cells of each policy, over several seeds with the uncertainty of their means.
+
+The interval of a mean holds 95 % of the means of 10,000 resamples of the seeds, drawn with replacement (percentile
+bootstrap). The difference of two policies is taken seed by seed before it is resampled, because a seed changes the
+arrivals for both in the same way. For n seeds, the draws are `numpy.random.default_rng(0).integers(0, n, (10_000, n))`,
+so that another program finds the same intervals.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import msgspec
+import numpy as np
+
+from pyscheduler_lab.results.columns import (
+    COLUMNS,
+    Cells,
+    Column,
+    Unfinished,
+    cells_of,
+    classes_of,
+    series_of,
+    unfinished_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyscheduler_lab.results.runs import Run
+
+__all__ = [
+    "Estimate",
+    "PolicyResult",
+    "Summary",
+    "estimate",
+    "estimates",
+    "results_as_json",
+    "summary_as_json",
+    "summary_of",
+]
+
+_RESAMPLES: Final = 10_000
+_INTERVAL: Final = (2.5, 97.5)
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """The numbers of one run, without its tables."""
+
+    policy: str
+    seed: int
+    cells: Cells
+    team_wait_mean_s: dict[str, float | None]
+    #: Share error in equal parts of the time; None without queues.
+    share_error_series: list[float] | None
+    unfinished: list[Unfinished]
+    deadlocks_resolved: int
+    attempts: int
+    wall_s: float
+
+
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+    """The mean of a column over seeds, and the ends of its 95 % interval; None without a value."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    #: Of the difference to the first policy, seed by seed; None for the first policy.
+    difference: float | None = None
+    difference_low: float | None = None
+    difference_high: float | None = None
+
+    @property
+    def half_width(self) -> float:
+        """Return half of the width of the interval; 0 without one."""
+        return (self.high - self.low) / 2 if self.low is not None and self.high is not None else 0.0
+
+    @property
+    def may_be_chance(self) -> bool:
+        """Return True if the interval of the difference to the first policy contains 0 and other values."""
+        low, high = self.difference_low, self.difference_high
+        return low is not None and high is not None and low <= 0.0 <= high and low < high
+
+
+@attrs.frozen(kw_only=True)
+class PolicyResult:
+    """The runs of one policy, one for each seed."""
+
+    policy: str
+    runs: Sequence[Summary]
+
+
+def summary_of(run: Run) -> Summary:
+    """Return the numbers of a run."""
+    measures = run.measures
+    return Summary(
+        policy=run.settings.policy,
+        seed=run.settings.seed,
+        cells=cells_of(measures),
+        team_wait_mean_s={team: cells["wait_mean_s"] for team, cells in classes_of(measures, "team").items()},
+        share_error_series=series_of(measures),
+        unfinished=unfinished_of(run.tables),
+        deadlocks_resolved=run.report.deadlocks_resolved,
+        attempts=run.report.attempts,
+        wall_s=run.report.wall_s,
+    )
+
+
+def summary_as_json(summary: Summary) -> bytes:
+    """Return the numbers of one run as one JSON object: its columns, its counts, and why jobs did not finish."""
+    return msgspec.json.format(msgspec.json.encode(_as_object(summary)), indent=1)
+
+
+def results_as_json(results: Sequence[PolicyResult], quotas: Mapping[str, int]) -> bytes:
+    """Return a comparison as one JSON object: quotas by team, and the results in order.
+
+    With one seed, a result has a number for each column; with several, an estimate and the numbers of all seeds.
+    """
+    told = {"quotas": quotas, "policies": [_result(each, results[0]) for each in results]}
+    return msgspec.json.format(msgspec.json.encode(told), indent=1)
+
+
+def _result(result: PolicyResult, first: PolicyResult) -> dict[str, Any]:
+    if len(result.runs) == 1:
+        (run,) = result.runs
+        found = {"policy": result.policy, **_as_object(run)}
+        return found | {"team_wait_mean_s": run.team_wait_mean_s, "share_error_series": run.share_error_series}
+    return {
+        "policy": result.policy,
+        "seeds": [run.seed for run in result.runs],
+        **estimates(result, first),
+        "runs": [_as_object(run) | {"team_wait_mean_s": run.team_wait_mean_s} for run in result.runs],
+    }
+
+
+def _as_object(summary: Summary) -> dict[str, Any]:
+    cells = {column.name: _number(summary.cells[column.name], column) for column in COLUMNS}
+    return {
+        **cells,
+        "deadlocks_resolved": summary.deadlocks_resolved,
+        "attempts": summary.attempts,
+        "unfinished": summary.unfinished,
+        "wall_s": summary.wall_s,
+    }
+
+
+def _number(value: float | None, column: Column) -> float | None:
+    """Return a value as JSON has it: a number of things is a whole number."""
+    return int(value) if value is not None and column.unit == "number" else value
+
+
+def estimates(result: PolicyResult, first: PolicyResult) -> Mapping[str, Estimate]:
+    """Return the estimate of each column; differences are those to the policy `first`."""
+    return {
+        column.name: estimate(
+            [run.cells[column.name] for run in result.runs],
+            None if result is first else [run.cells[column.name] for run in first.runs],
+        )
+        for column in COLUMNS
+    }
+
+
+def estimate(values: Sequence[float | None], others: Sequence[float | None] | None = None) -> Estimate:
+    """Return the estimate from one value for each seed; seeds without a value are left out."""
+    own = np.array([value for value in values if value is not None])
+    found: dict[str, Any] = dict(zip(("mean", "low", "high"), _interval(own), strict=True))
+    if others is not None:
+        pairs = [(a, b) for a, b in zip(values, others, strict=True) if a is not None and b is not None]
+        steps = _interval(np.array([a - b for a, b in pairs]))
+        found |= dict(zip(("difference", "difference_low", "difference_high"), steps, strict=True))
+    return Estimate(**found)
+
+
+def _interval(
+    values: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+) -> tuple[float | None, float | None, float | None]:
+    """Return the mean, and the ends of its interval."""
+    if not len(values):
+        return None, None, None
+    draws = np.random.default_rng(0).integers(0, len(values), (_RESAMPLES, len(values)))
+    low, high = np.percentile(values[draws].mean(axis=1), _INTERVAL)
+    return float(values.mean()), float(low), float(high)

@@ -1,0 +1,106 @@
+"""Replay a trace as its settings say; the result has the tables of the run and what the replay counted."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING
+
+import attrs
+import msgspec
+
+from pyscheduler.config.feature_gates import parse
+from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler.scheduler.assembly import Settings
+from pyscheduler_lab.clusters import Cluster
+from pyscheduler_lab.results.measures import Measures
+from pyscheduler_lab.results.tables import Tables, tables_of
+from pyscheduler_lab.simulation.policies import Policy, jobs_of_teams, policy_named, queue_plan, teams_of
+from pyscheduler_lab.simulation.replay import Replay
+from pyscheduler_lab.traces import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyscheduler_lab.results.settings import RunSettings
+    from pyscheduler_lab.simulation.queue_plan import Team
+    from pyscheduler_lab.simulation.replay import Progress
+    from pyscheduler_lab.simulation.replay_report import ReplayReport
+    from pyscheduler_lab.traces import Job
+
+__all__ = ["Run", "Workload", "in_order", "play", "read_workload", "run"]
+
+
+@attrs.frozen(kw_only=True)
+class Workload:
+    """The jobs of a trace, the nodes that they run on, and their teams."""
+
+    jobs: Sequence[Job]
+    cluster: Cluster
+    teams: Sequence[Team]
+    #: How many jobs the reader of the trace left out or changed, by reason.
+    notes: Mapping[str, int] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class Run:
+    """A run: settings, tables, and what the replay counted."""
+
+    settings: RunSettings
+    tables: Tables
+    report: ReplayReport
+
+    @property
+    def measures(self) -> Measures:
+        """Return the measures of all jobs."""
+        return Measures.of(self.tables)
+
+
+def read_workload(settings: RunSettings) -> Workload:
+    """Return what the settings replay; raise `ConfigError` for a mistake in them."""
+    cluster = Cluster.read(settings.nodes)
+    trace = Trace.read(settings.trace, vc=settings.vc, merge_vcs=settings.merge_vcs, shape=settings.shape)
+    jobs = jobs_of_teams(trace.first(settings.jobs).jobs, source=trace.source)
+    return Workload(jobs=jobs, cluster=cluster, teams=teams_of(jobs, cluster, settings.quotas), notes=trace.notes)
+
+
+def run(settings: RunSettings, *, progress: Callable[[Progress], object] = lambda _: None) -> Run:
+    """Replay what the settings say; raise `ConfigError` for a mistake in them."""
+    policy = policy_named(settings.policy, gates=parse(settings.feature_gates))
+    return play(read_workload(settings), policy, settings, progress=progress)
+
+
+def play(
+    workload: Workload,
+    policy: Policy,
+    settings: RunSettings,
+    *,
+    progress: Callable[[Progress], object] = lambda _: None,
+) -> Run:
+    """Replay a workload under a policy; of the settings, those of the scheduler count."""
+    jobs = in_order(workload.jobs, settings.seed)
+    played = Replay(
+        jobs,
+        workload.cluster,
+        policy.config,
+        registry=discover(blocked=settings.blocked),
+        settings=Settings(
+            feature_gates=parse(settings.feature_gates),
+            max_unschedulable_seconds=settings.max_unschedulable_seconds,
+            ties=settings.ties,
+        ),
+        seed=settings.seed,
+        queues=queue_plan(policy, workload.teams, jobs),
+        fidelity=settings.fidelity,
+    )
+    report = asyncio.run(played.run(progress))
+    tables = tables_of(played, workload.cluster, workload.teams if policy.has_queues else ())
+    return Run(settings=msgspec.structs.replace(settings, policy=policy.name), tables=tables, report=report)
+
+
+def in_order(jobs: Sequence[Job], seed: int) -> Sequence[Job]:
+    """Return the jobs by arrival; a seed other than 0 shuffles those that arrive at the same time."""
+    if not seed:
+        return jobs
+    rng = random.Random(f"arrivals/{seed}")
+    return sorted(rng.sample(jobs, len(jobs)), key=lambda job: job.arrival)

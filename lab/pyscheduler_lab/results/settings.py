@@ -1,0 +1,45 @@
+"""The settings of a run: everything that its tables depend on, beside the installed distributions."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+__all__ = ["FILES", "RunSettings", "Ties"]
+
+Ties: TypeAlias = Literal["random", "first", "last"]
+
+FILES: Final = ("trace", "nodes", "policy")
+"""Settings that may name a file. A bundle has a copy of the file."""
+
+
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """What a run replays, on which nodes, and under which policy.
+
+    The seed changes two things: the order of jobs that arrive at the same time (seed 0 keeps the order of the trace),
+    and every random draw of the replay: choices among equal nodes with `ties` random, where a search for victims
+    begins, uids and the jitter of retries.
+    """
+
+    trace: str
+    nodes: str
+    #: The name of a policy, or the path of a configuration file.
+    policy: str
+    vc: str | None = None
+    #: All virtual clusters of the trace share the nodes.
+    merge_vcs: bool = False
+    shape: Literal["worker", "nodepack"] | None = None
+    #: Only the first jobs of the trace.
+    jobs: int | None = None
+    #: GPUs by team; None: in proportion to the work of each team.
+    quotas: dict[str, int] | None = None
+    seed: int = 0
+    #: The choice among nodes of equal score.
+    ties: Ties = "random"
+    #: `full`: with an API server; `decisions`: with typed objects in memory.
+    fidelity: Literal["full", "decisions"] = "full"
+    feature_gates: str = ""
+    max_unschedulable_seconds: float = 21_600.0
+    #: Distributions and entry points that are ignored.
+    blocked: tuple[str, ...] = ()

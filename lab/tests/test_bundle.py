@@ -1,0 +1,331 @@
+"""Bundles: what a run writes, whether another program finds the same numbers, and whether the run can be repeated."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import math
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+
+from pyscheduler.cli.main import main
+from pyscheduler_lab.results.bundle import write_bundle
+from pyscheduler_lab.results.runs import run as play_settings
+from pyscheduler_lab.results.settings import RunSettings
+
+#: Runs `pyscheduler`; returns exit code, output and complaints.
+Run = Callable[..., tuple[int, str, str]]
+RECOMPUTE = Path(__file__).with_name("recompute.py")
+TABLES = ("jobs", "pods", "timeline", "nodes")
+HEAD = "job_id,vc,arrival_s,duration_s,workers,gpu_per_worker,cpu_milli_per_worker,memory_mib_per_worker\n"
+#: Team a takes the whole cluster for two hours; a minute later team b needs a half, as its quota promises.
+RIVALS = HEAD + "a1,a,0,7200,1,8,8000,1024\na2,a,1,7200,1,8,8000,1024\nb1,b,60,3600,1,8,8000,1024\n"
+
+
+def crowded(jobs: int) -> str:
+    """Return a trace of three teams that request more than four nodes have; many jobs arrive at the same time."""
+    rng = random.Random(5)
+    rows = (
+        f"job-{number},team-{rng.randrange(3)},{number // 4 * 90},{rng.randrange(5, 1200)},{rng.choice((1, 1, 2, 3))},"
+        f"{rng.choice((0, 1, 1, 2, 4, 8))},{rng.choice((1000, 8000, 30000))},{rng.choice((1024, 65536))}\n"
+        for number in range(jobs)
+    )
+    return HEAD + "".join(rows)
+
+
+@pytest.fixture
+def run(capsysbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """Return a function that runs `pyscheduler`."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        try:
+            main([*map(str, arguments)])
+            code = 0
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        out, err = capsysbinary.readouterr()
+        return code, out.decode(), err.decode()
+
+    return run
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Write the trace of two rival teams."""
+    path = tmp_path / "rivals.csv"
+    path.write_text(RIVALS)
+    return path
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the bundle of a run with a configuration file; return the folder that has the bundle `out`."""
+    folder = tmp_path_factory.mktemp("written")
+    (folder / "rivals.csv").write_text(RIVALS)
+    (folder / "mine.yaml").write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
+    settings = RunSettings(
+        trace=str(folder / "rivals.csv"), vc="a", nodes="2x8gpu", policy=str(folder / "mine.yaml"), seed=5
+    )
+    write_bundle(folder / "out", play_settings(settings), ["pyscheduler", "simulate"])
+    return folder
+
+
+@pytest.fixture
+def out(written: Path, tmp_path: Path) -> Path:
+    """Return a copy of the bundle, which a test may damage."""
+    found: Path = shutil.copytree(written / "out", tmp_path / "out")
+    return found
+
+
+def recomputed(folder: Path) -> dict[str, Any]:
+    """Return the numbers that the other program computes from the bundles in a folder."""
+    done = subprocess.run((sys.executable, RECOMPUTE, folder), check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def assert_close(found: Any, expected: Any, where: str) -> None:
+    """Compare two JSON values; numbers may differ by the rounding of the first one."""
+    if isinstance(expected, dict):
+        for key in expected:
+            assert_close(found[key], expected[key], f"{where}.{key}")
+    elif isinstance(expected, list):
+        assert len(found) == len(expected), where
+        for place, (one, other) in enumerate(zip(found, expected, strict=True)):
+            assert_close(one, other, f"{where}[{place}]")
+    elif isinstance(expected, int | float) and found is not None:
+        assert math.isclose(found, expected, rel_tol=1e-9, abs_tol=2e-6), (where, found, expected)
+    else:
+        assert found == expected, where
+
+
+@pytest.mark.slow
+def test_another_program_computes_every_number(tmp_path: Path, run: Run) -> None:
+    """DuckDB finds the same columns, waits of teams, reasons, share errors and intervals in the bundles."""
+    path = tmp_path / "crowded.csv"
+    path.write_text(crowded(16) + "huge,team-0,50,10,1,16,8000,1024\n")
+    out = tmp_path / "out"
+    arguments = ("--trace", path, "--nodes", "3x8gpu", "--merge-vcs", "--compare", "kai,fifo,default", "--seeds", 2)
+    code, text, _ = run("simulate", *arguments, "--out", out, "-o", "json")
+    assert code == 3
+    told = json.loads(text)
+    assert (out / "comparison.json").read_text() == text
+    found = recomputed(out)
+    evictions, errors = 0, 0
+    for policy in told["policies"]:
+        for seed, cells in zip(policy["seeds"], policy["runs"], strict=True):
+            again = found["runs"][f"{policy['policy']}/seed-{seed}"]
+            for name in ("deadlocks_resolved", "attempts", "wall_s"):
+                del cells[name]
+            assert_close(cells, {name: again[name] for name in cells}, f"{policy['policy']}/{seed}")
+            evictions += cells["evicted_jobs"]
+            errors += cells["share_error_mean"] is not None
+        estimates = found["estimates"][policy["policy"]]
+        assert_close({name: policy[name] for name in estimates}, estimates, policy["policy"])
+    assert evictions
+    assert errors == 4
+    assert told["policies"][2]["wait_mean_s"]["difference"] is not None
+
+
+def test_single_run_is_recomputed_too(trace: Path, tmp_path: Path, run: Run) -> None:
+    """Without `--compare`, the other program finds the printed numbers, too."""
+    code, text, err = run(
+        "simulate", "--trace", trace, "--vc", "a", "--nodes", "2x8gpu", "--out", tmp_path / "new", "-o", "json"
+    )
+    assert (code, err) == (0, "")
+    told = json.loads(text)
+    (again,) = recomputed(tmp_path / "new")["runs"].values()
+    columns = [name for name in told if name not in {"deadlocks_resolved", "attempts", "wall_s"}]
+    assert_close({name: told[name] for name in columns}, {name: again[name] for name in columns}, "run")
+
+
+@pytest.mark.slow
+def test_equal_runs_have_equal_bytes(trace: Path, tmp_path: Path) -> None:
+    """With the same seed, all tables have the same bytes, whatever the order of Python's sets."""
+    trace.write_text(crowded(16))
+    hashes = []
+    for seed in ("1", "2"):
+        out = tmp_path / seed
+        arguments = (
+            "--trace",
+            trace,
+            "--nodes",
+            "3x8gpu",
+            "--merge-vcs",
+            "--compare",
+            "kai,coscheduling",
+            "--out",
+            out,
+        )
+        subprocess.run(
+            (sys.executable, "-m", "pyscheduler", "simulate", *arguments),
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+        )
+        files = [out / policy / "seed-0" / f"{name}.parquet" for policy in ("kai", "coscheduling") for name in TABLES]
+        hashes.append([hashlib.sha256(file.read_bytes()).hexdigest() for file in files])
+    assert hashes[0] == hashes[1]
+
+
+def test_bundle_says_where_it_comes_from(written: Path) -> None:
+    """`run.json` names settings, versions and hashes; the files that the command named are copied."""
+    out, trace, config = written / "out", written / "rivals.csv", written / "mine.yaml"
+    told = json.loads((out / "run.json").read_text())
+    assert told["settings"]["seed"] == 5
+    assert told["command"] == ["pyscheduler", "simulate"]
+    assert told["inputs"]["trace"]["sha256"] == hashlib.sha256(trace.read_bytes()).hexdigest()
+    assert (out / told["inputs"]["trace"]["copy"]).read_text() == RIVALS
+    assert (out / told["inputs"]["policy"]["copy"]).read_text() == config.read_text()
+    assert told["inputs"]["nodes"] == {
+        "name": "2x8gpu",
+        "sha256": hashlib.sha256(b"2x8gpu").hexdigest(),
+        "copy": None,
+    }
+    assert {"kube-pyscheduler", "kube-pyscheduler-lab", "numpy", "pyarrow"} <= told["versions"].keys()
+    for name in TABLES:
+        assert (
+            told["tables"][name]["parquet_sha256"] == hashlib.sha256((out / f"{name}.parquet").read_bytes()).hexdigest()
+        )
+        with (out / f"{name}.csv").open(newline="") as file:
+            rows = [*csv.DictReader(file)]
+        table = pyarrow.parquet.read_table(out / f"{name}.parquet")
+        assert told["tables"][name]["rows"] == len(rows) == table.num_rows
+        assert list(rows[0]) == table.column_names
+
+
+def test_evicted_pods_have_rows_of_their_own(trace: Path, tmp_path: Path, run: Run) -> None:
+    """An evicted pod is a row, and the pod that replaces it is another one, of the next run of the job."""
+    out = tmp_path / "out"
+    arguments = (
+        "--trace",
+        trace,
+        "--nodes",
+        "2x8gpu",
+        "--merge-vcs",
+        "--compare",
+        "kai",
+        "--quota",
+        "a=8,b=8",
+        "--out",
+        out,
+    )
+    assert run("simulate", *arguments)[0] == 0
+    pods = pyarrow.parquet.read_table(out / "kai/seed-0/pods.parquet").to_pylist()
+    evicted = [pod for pod in pods if pod["outcome"] == "evicted"]
+    (again,) = [pod for pod in pods if pod["run"] == 2]
+    assert [pod["pod"] for pod in evicted] == [again["pod"]]
+    assert evicted[0]["left_s"] <= again["created_s"] < again["bound_s"] == again["run_started_s"]
+    assert sorted(pod["binding"] for pod in pods) == [0, 1, 2, 3]
+    jobs = {job["job"]: job for job in pyarrow.parquet.read_table(out / "kai/seed-0/jobs.parquet").to_pylist()}
+    assert jobs[again["job"]]["evictions"] == 1
+    assert {job["quota_gpus"] for job in jobs.values()} == {8}
+
+
+def test_job_that_never_ran_has_its_reason(trace: Path, tmp_path: Path, run: Run) -> None:
+    """Its row says why, with the code of a batch policy or the message of the pod; the exit code is 3."""
+    trace.write_text(RIVALS + "huge,a,5,10,1,16,8000,1024\n")
+    expected = {"default": ("Unschedulable", "Insufficient nvidia.com/gpu"), "fifo": ("NotEnoughResources", "no node")}
+    out = tmp_path / "out"
+    assert (
+        run(
+            "simulate", "--trace", trace, "--nodes", "2x8gpu", "--merge-vcs", "--compare", "default,fifo", "--out", out
+        )[0]
+        == 3
+    )
+    for policy, (reason, part) in expected.items():
+        rows = pyarrow.parquet.read_table(out / policy / "seed-0/jobs.parquet").to_pylist()
+        (row,) = [row for row in rows if row["outcome"] == "never_ran"]
+        assert (row["job"], row["reason"], row["started_s"]) == ("huge", reason, None)
+        assert part in row["message"]
+
+
+def test_verify_runs_a_bundle_again(trace: Path, tmp_path: Path, run: Run) -> None:
+    """A bundle is enough to repeat the run, also where the files that the command named are gone."""
+    out = tmp_path / "out"
+    assert (
+        run(
+            "simulate", "--trace", trace, "--nodes", "2x8gpu", "--merge-vcs", "--compare", "fifo,binpack", "--out", out
+        )[0]
+        == 0
+    )
+    trace.unlink()
+    moved = out.rename(tmp_path / "moved")
+    code, text, err = run("lab", "verify", moved)
+    assert (code, err) == (0, "")
+    assert text == f"{moved}/binpack/seed-0: 3 jobs, equal\n{moved}/fifo/seed-0: 3 jobs, equal\n"
+
+
+def test_verify_names_what_differs(out: Path, run: Run) -> None:
+    """A changed file and a changed table are one line each, with the first row that differs; the exit code is 1."""
+    (out / "inputs/trace-rivals.csv").write_text(RIVALS.replace("a2,a,1,7200", "a2,a,1,7201"))
+    code, text, _ = run("lab", "verify", out)
+    assert code == 1
+    first, second, *others = [line.removeprefix(f"{out}: ") for line in text.splitlines()]
+    assert (
+        first == "inputs/trace-rivals.csv: the file was changed after the run: its SHA-256 is not the one in run.json"
+    )
+    assert second == "jobs: row 2 (job a2): duration_s is 7201.0, recorded 7200.0; 1 of 2 rows differ"
+    assert [line.partition(":")[0] for line in others] == ["pods", "timeline"]
+
+
+def test_input_with_another_content_is_noticed(out: Path, run: Run) -> None:
+    """A policy or trace that comes with the lab is not copied; its hash shows that this version has another one."""
+    told = json.loads((out / "run.json").read_text())
+    told["inputs"]["policy"] = {"name": "default", "sha256": "0" * 64, "copy": None}
+    told["settings"]["policy"] = "default"
+    (out / "run.json").write_text(json.dumps(told))
+    code, text, _ = run("lab", "verify", out)
+    assert (code, text) == (
+        1,
+        f"{out}: policy default: this version has another content under the name than the run had\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        pytest.param(
+            lambda out: (out / "run.json").unlink(), "run.json: not a bundle of a run: no such file", id="gone"
+        ),
+        pytest.param(lambda out: (out / "run.json").write_text("{}"), "run.json: not a bundle of a run: ", id="empty"),
+        pytest.param(
+            lambda out: (out / "run.json").write_text(
+                (out / "run.json").read_text().replace('"schema": 1', '"schema": 9')
+            ),
+            "the bundle has schema 9; this version reads schema 1",
+            id="schema",
+        ),
+        pytest.param(lambda out: (out / "jobs.parquet").write_text("x"), "jobs.parquet: cannot be read: ", id="table"),
+        pytest.param(
+            lambda out: shutil.copy(out / "nodes.parquet", out / "jobs.parquet"),
+            "jobs.parquet: the table jobs lacks the columns job, team, class",
+            id="columns",
+        ),
+    ],
+)
+def test_broken_bundle_is_one_line(damage: Callable[[Path], object], message: str, out: Path, run: Run) -> None:
+    """The line names the file, and the exit code is 2."""
+    damage(out)
+    code, text, err = run("lab", "verify", out)
+    assert (code, text) == (2, "")
+    assert message in err
+    assert len(err.splitlines()) == 1
+
+
+def test_folder_that_is_not_empty_is_not_overwritten(trace: Path, tmp_path: Path, run: Run) -> None:
+    """Results of an earlier run are never mixed with those of another one."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").write_text("")
+    code, _, err = run("simulate", "--trace", trace, "--vc", "a", "--nodes", "2x8gpu", "--out", tmp_path / "out")
+    assert (code, err) == (2, f"error: --out: {tmp_path / 'out'}: the folder is not empty; name a new one\n")
