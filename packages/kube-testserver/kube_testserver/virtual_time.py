@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import threading
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
@@ -38,12 +39,19 @@ async def settle() -> None:
     for _ in range(_MOST_TURNS):
         await asyncio.sleep(0)
         quiet = 0 if ready else quiet + 1
-        if quiet >= wanted:
+        if quiet >= wanted or (quiet and ready is not None and _is_alone(loop)):
             return
     owners = (getattr(getattr(handle, "_callback", None), "__self__", None) for handle in ready or ())
     names = sorted({task.get_name() for task in owners if isinstance(task, asyncio.Task)})
     where = f", in {' or '.join(names[:_NAMED_TASKS])}" if names else ""
     raise TimeoutError(f"the event loop does not come to rest: a callback reschedules itself without waiting{where}")
+
+
+def _is_alone(loop: asyncio.AbstractEventLoop) -> bool:
+    """Return True if only callbacks of the loop make others ready: it has no socket, and there is no other thread."""
+    files = getattr(loop, "_selector", None)
+    # The loop itself has one file, by which other threads wake it.
+    return files is not None and len(files.get_map()) <= 1 and threading.active_count() == 1
 
 
 #: Timers that may fire at one instant; more than that start each other.

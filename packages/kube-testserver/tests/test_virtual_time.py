@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 
 import pytest
 from hypothesis import given, strategies as st
@@ -119,3 +121,33 @@ async def test_endless_timers_at_one_instant_are_stopped() -> None:
     again()
     with pytest.raises(TimeoutError, match="time does not pass"):
         await clock.advance(1)
+
+
+async def test_settle_looks_longer_beside_a_thread_or_a_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone, the loop is at rest after one turn in which nothing is ready; others may make callbacks ready later."""
+    turns = 0
+    sleep = asyncio.sleep
+
+    async def counted(seconds: float) -> None:
+        nonlocal turns
+        turns += 1
+        await sleep(seconds)
+
+    async def count() -> int:
+        nonlocal turns
+        turns = 0
+        with monkeypatch.context() as patched:
+            patched.setattr(asyncio, "sleep", counted)
+            await settle()
+        return turns
+
+    await settle()
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    assert await count() == 1
+    left, right = socket.socketpair()
+    with left, right:
+        asyncio.get_running_loop().add_reader(left, lambda: None)
+        assert await count() == 3
+        asyncio.get_running_loop().remove_reader(left)
+    monkeypatch.setattr(threading, "active_count", lambda: 2)
+    assert await count() == 3
