@@ -217,7 +217,10 @@ class DecisionCluster:
                 observer.bound(item.name, item.node_name)
 
         def is_wanted(change: str, item: KubeObject) -> bool:
-            return change == DELETED or (isinstance(item, Pod) and bool(item.node_name))
+            # A pod is bound before it runs.
+            return change == DELETED or (
+                isinstance(item, Pod) and bool(item.node_name) and item.status.phase == "Pending"
+            )
 
         pods = self.objects.collection_of(Pod)
         return Feed(pods, clock=self.objects.clock, changed=changed, wanted=is_wanted)
