@@ -72,7 +72,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True):
     schema: int
     command: list[str]
     settings: RunSettings
-    #: By name of the setting: `trace`, `nodes` and `policy`, which is the configuration.
+    #: By name of the setting, such as `trace`, `nodes` and `policy`, which is the configuration.
     inputs: dict[str, Input]
     python: str
     versions: dict[str, str]
@@ -128,7 +128,7 @@ def write_bundle(folder: Path, run: Run, command: Sequence[str]) -> RunFile:
         schema=_SCHEMA,
         command=[*command],
         settings=run.settings,
-        inputs={name: _keep(folder, name, getattr(run.settings, name)) for name in FILES},
+        inputs={name: _keep(folder, name, value) for name in FILES if (value := getattr(run.settings, name))},
         python=platform.python_version(),
         versions=versions(),
         checkout=checkout(),
