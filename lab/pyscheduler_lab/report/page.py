@@ -1,0 +1,122 @@
+"""Writes a report as one HTML file: a table of all columns, the data of the charts, and the script that draws them.
+
+The table is plain HTML, so it is there without the script. A policy in the file forbids the browser to load anything.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler_lab.results.columns import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pyscheduler_lab.report.series import RunSeries
+    from pyscheduler_lab.results.columns import Unit
+
+__all__ = ["MOST_BYTES", "page_of"]
+
+MOST_BYTES: Final = 2_000_000
+"""The largest size of a report in bytes."""
+
+#: Characters that could end the element with the data.
+_UNSAFE: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+_CHARTS: Final = (
+    (
+        "waits",
+        "Waits",
+        "Share of the jobs that waited at most so long. A job waits while it has arrived and does not run.",
+    ),
+    ("utilisation", "Utilisation", "GPU time of jobs that run, over the GPU time of all nodes."),
+    ("waiting", "Waiting jobs", "Mean number of jobs that wait."),
+    (
+        "fragmentation",
+        "Fragmentation",
+        "Share of the free GPU time on nodes where a typical worker does not fit.",
+    ),
+    ("teams", "Teams", "Mean wait of the jobs of each team or queue."),
+)
+_HEAD: Final = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy"
+  content="default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
+<link rel="icon" href="data:,">
+"""
+
+
+def page_of(runs: Sequence[RunSeries], *, title: str, text_of: Callable[[float | None, Unit], str]) -> bytes:
+    """Return the file; `text_of` writes a value with its unit. Raises `ConfigError` if it would be too large."""
+    text = "".join(_parts(runs, title, text_of)).encode()
+    if len(text) > MOST_BYTES:
+        raise ConfigError(
+            f"the report of {len(runs)} runs would have {len(text):,} bytes, more than {MOST_BYTES:,}; give fewer runs"
+        )
+    return text
+
+
+def _parts(runs: Sequence[RunSeries], title: str, text_of: Callable[[float | None, Unit], str]) -> Iterator[str]:
+    yield _HEAD
+    yield f"<title>{escape(title)}</title>\n<style>\n{_resource('page.css')}</style>\n</head>\n<body>\n"
+    yield f"<h1>{escape(title)}</h1>\n"
+    yield '<nav id="runs" aria-label="Runs; press a button to show or hide a run"></nav>\n'
+    yield "<noscript><p>The charts need JavaScript; the table does not.</p></noscript>\n"
+    yield "<main>\n"
+    for name, heading, caption in _CHARTS:
+        yield f'<figure id="{name}"><h2>{heading}</h2><div class="chart"></div>'
+        yield f"<figcaption>{escape(caption)}</figcaption></figure>\n"
+    yield "</main>\n"
+    yield from _table(runs, text_of)
+    yield from _unfinished(runs)
+    yield f'<script type="application/json" id="data">{_json(runs)}</script>\n'
+    yield f"<script>\n{_resource('page.js')}</script>\n</body>\n</html>\n"
+
+
+def _table(runs: Sequence[RunSeries], text_of: Callable[[float | None, Unit], str]) -> Iterator[str]:
+    yield '<h2>All columns</h2>\n<div class="wide"><table id="columns">\n<thead><tr><th scope="col">column</th>'
+    for number, run in enumerate(runs):
+        yield f'<th scope="col" data-run="{number}">{escape(run.name)}</th>'
+    yield "</tr></thead>\n<tbody>\n"
+    for column in COLUMNS:
+        values = [run.cells[column.name] for run in runs]
+        if all(value is None for value in values):
+            continue
+        yield f'<tr data-column="{column.name}"><th scope="row" title="{escape(column.meaning)}">{column.name}</th>'
+        for number, value in enumerate(values):
+            raw = "" if value is None else repr(value)
+            yield f'<td data-run="{number}" data-value="{raw}">{escape(text_of(value, column.unit))}</td>'
+        yield "</tr>\n"
+    yield "</tbody>\n</table></div>\n"
+
+
+def _unfinished(runs: Sequence[RunSeries]) -> Iterator[str]:
+    rows = [(number, run, each) for number, run in enumerate(runs) for each in run.unfinished]
+    if not rows:
+        return
+    yield '<h2>Jobs that did not finish</h2>\n<div class="wide"><table id="unfinished">\n<thead><tr>'
+    yield "".join(f'<th scope="col">{name}</th>' for name in ("run", "jobs", "outcome", "reason", "message"))
+    yield "</tr></thead>\n<tbody>\n"
+    for number, run, each in rows:
+        cells = (run.name, str(each.jobs), each.outcome, each.reason, each.message)
+        yield f'<tr data-run="{number}">' + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>\n"
+    yield "</tbody>\n</table></div>\n"
+
+
+def _json(runs: Sequence[RunSeries]) -> str:
+    text = msgspec.json.encode(runs).decode()
+    for character, escaped in _UNSAFE.items():
+        text = text.replace(character, escaped)
+    return text
+
+
+def _resource(name: str) -> str:
+    return (files("pyscheduler_lab.report") / name).read_text(encoding="utf-8")

@@ -1,0 +1,245 @@
+"""The report of the lab in a real browser: charts are drawn, nothing fails, and the numbers equal the bundles."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from pyscheduler.cli.main import main
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler_lab.report import page
+from pyscheduler_lab.report.series import RunSeries, names_of, series_of_run
+from pyscheduler_lab.results.bundle import Bundle, bundles_in
+from tests.browser import Shown, browser, show
+
+pytestmark = pytest.mark.slow
+
+RUNS = ("default", "fifo")
+#: The place of the axes in a chart, in its own units.
+LEFT, RIGHT, TOP, BOTTOM = 58.0, 628.0, 10.0, 262.0
+#: Uses the page as a reader does, and writes what is seen into the document.
+PROBE = """
+<script>
+const seen = {};
+const chart = document.querySelector("#utilisation svg");
+chart.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }));
+seen.tip = document.querySelector("#utilisation .tip").textContent;
+const clientX = chart.getBoundingClientRect().left + 100;
+chart.dispatchEvent(new PointerEvent("pointermove", { clientX }));
+seen.cursor = document.querySelector("#utilisation .cursor").getAttribute("x1");
+const isShown = (each) => getComputedStyle(each).display !== "none";
+const count = () => [...document.querySelectorAll("path.series")].filter(isShown).length;
+seen.before = count();
+const button = document.querySelector("#runs button");
+button.click();
+seen.after = count();
+seen.pressed = button.getAttribute("aria-pressed");
+button.click();
+seen.again = count();
+const names = performance.getEntriesByType("resource").map((each) => each.name);
+seen.loaded = names.filter((each) => !each.startsWith("data:"));
+const textContent = JSON.stringify(seen);
+document.body.append(Object.assign(document.createElement("pre"), { id: "probe", textContent }));
+</script>
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a comparison of two policies."""
+    found = tmp_path_factory.mktemp("report") / "results"
+    trace = ("--trace", "philly", "--vc", "vc1", "--jobs", "60", "--nodes", "4x8gpu")
+    main_quietly("simulate", *trace, "--compare", "default,fifo", "--out", str(found))
+    return found
+
+
+@pytest.fixture(scope="module")
+def report(folder: Path) -> Path:
+    """Return the file of the report."""
+    file = folder.parent / "report.html"
+    main_quietly("lab", "report", str(folder), "-o", str(file))
+    return file
+
+
+@pytest.fixture(scope="module")
+def shown(report: Path) -> Shown:
+    """Return the report as the browser shows it, after it was used."""
+    used = report.with_name("used.html")
+    used.write_text(report.read_text(encoding="utf-8").replace("</body>", PROBE + "</body>"), encoding="utf-8")
+    return show(used, report.with_name("profile"))
+
+
+def main_quietly(*arguments: str) -> None:
+    """Run `pyscheduler`."""
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        assert not ended.code  # noqa: PT017 - click always raises it
+
+
+def bundle_of(folder: Path, name: str) -> Bundle:
+    """Return the bundle of a policy."""
+    return next(each for each in bundles_in(folder) if each.run.settings.policy == name)
+
+
+def number(bundle: Bundle, query: str) -> float:
+    """Return the number that DuckDB finds in the Parquet files of a bundle."""
+    for table in ("jobs", "pods", "nodes"):
+        query = query.replace(f"${table}", f"'{bundle.folder / f'{table}.parquet'}'")
+    return float(duckdb.sql(query).fetchall()[0][0])
+
+
+def points(shown: Shown, chart: str, run: int) -> list[tuple[float, float]]:
+    """Return the points of the line of a run, in the units of the chart."""
+    figure = shown.html.partition(f'<figure id="{chart}">')[2].partition("</figure>")[0]
+    line = re.search(rf'<path class="series" d="([^"]*)"[^>]*data-run="{run}"', figure)
+    assert line is not None, f"{chart}: no line of run {run}"
+    return [(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.]+) ([\d.]+)", line[1])]
+
+
+def part(y: float) -> float:
+    """Return a place on the y axis as a part of its length."""
+    return (BOTTOM - y) / (BOTTOM - TOP)
+
+
+def test_console_errors_are_seen(tmp_path: Path) -> None:
+    """A script that fails is found."""
+    file = tmp_path / "bad.html"
+    file.write_text('<p>x</p><script>throw new Error("broken")</script>')
+    assert any("broken" in line for line in show(file, tmp_path / "profile").console)
+
+
+def test_charts_are_drawn_and_nothing_fails(shown: Shown) -> None:
+    """Each chart has a line for each run, the console is empty, and the page loads nothing."""
+    assert shown.console == []
+    for chart in ("waits", "utilisation", "waiting"):
+        for run in range(len(RUNS)):
+            assert len(points(shown, chart, run)) > 10
+    assert shown.html.count('class="dot"') == len(RUNS)
+    assert seen(shown)["loaded"] == []
+
+
+def test_page_loads_nothing(report: Path) -> None:
+    """The file names no other file, and its policy forbids the browser to load one."""
+    text = report.read_text(encoding="utf-8")
+    assert "default-src 'none'" in text
+    assert not re.findall(r'(?:src|href)="(?!data:,")[^"]*"', text)
+    assert len(text.encode()) <= page.MOST_BYTES
+
+
+def seen(shown: Shown) -> dict[str, Any]:
+    """Return what the probe has seen."""
+    found = re.search(r'<pre id="probe">(.*?)</pre>', shown.html, re.DOTALL)
+    assert found is not None, shown.console
+    told: dict[str, Any] = json.loads(unescape(found[1]))
+    return told
+
+
+def test_runs_can_be_hidden_and_points_be_read(shown: Shown) -> None:
+    """A button hides the lines of its run; the pointer and the arrow keys show the values at a time."""
+    told = seen(shown)
+    assert told["before"] == told["again"] == 4 * len(RUNS)
+    assert told["after"] == told["before"] - 4
+    assert told["pressed"] == "false"
+    assert all(f"{name}: " in told["tip"] for name in RUNS)
+    assert float(told["cursor"]) > LEFT
+
+
+@pytest.mark.parametrize(("run", "name"), [*enumerate(RUNS)], ids=RUNS)
+def test_numbers_are_those_of_the_bundle(folder: Path, shown: Shown, run: int, name: str) -> None:
+    """DuckDB finds in the Parquet files what the table and the lines show."""
+    bundle = bundle_of(folder, name)
+    cells = {
+        column: float(value)
+        for column, value in re.findall(
+            rf'<tr data-column="(\w+)">(?:(?!</tr>).)*?data-run="{run}" data-value="([^"]+)"', shown.html, re.DOTALL
+        )
+    }
+    assert cells["evicted_jobs"] == 0  # the waits below are those of jobs that ran once
+    wait = "started_s - arrival_s"
+    for column, query in {
+        "jobs": "select count(*) from $jobs",
+        "finished": "select count(*) from $jobs where outcome = 'finished'",
+        "wait_mean_s": f"select avg({wait}) from $jobs",
+        "wait_p90_s": f"select quantile_cont({wait}, 0.9) from $jobs",
+        "jct_mean_s": "select avg(ended_s - arrival_s) from $jobs",
+        "makespan_s": "select max(ended_s) - min(arrival_s) from $jobs",
+    }.items():
+        assert cells[column] == pytest.approx(number(bundle, query), abs=1e-5), column
+    used = "select sum(duration_s * workers * gpus_per_worker) from $jobs"
+    whole = number(bundle, "select sum(gpus) from $nodes") * cells["makespan_s"]
+    line = points(shown, "utilisation", run)
+    mean = sum(part(y) for _, y in line) / len(line)
+    assert mean == pytest.approx(number(bundle, used) / whole, abs=1e-3)
+    assert cells["gpu_utilisation"] == pytest.approx(number(bundle, used) / whole, abs=1e-5)
+    most = max(number(bundle_of(folder, each), f"select max({wait}) from $jobs") for each in RUNS)
+    x, y = points(shown, "waits", run)[150]
+    assert part(y) == pytest.approx(0.75, abs=1e-3)
+    drawn = 10 ** ((x - LEFT) / (RIGHT - LEFT) * math.log10(most))
+    expected = max(number(bundle, f"select quantile_cont({wait}, 0.75) from $jobs"), 1.0)
+    assert math.log(drawn) == pytest.approx(math.log(expected), abs=0.01)
+    dot = re.search(rf'data-run="{run}" data-team="[^"]*" data-value="([^"]+)"', shown.html)
+    assert dot is not None
+    assert float(dot[1]) == pytest.approx(cells["wait_mean_s"])
+
+
+def test_mean_of_the_parts_is_the_number_of_the_table(folder: Path) -> None:
+    """The waiting time of all jobs is the area below the line of waiting jobs."""
+    for bundle in bundles_in(folder):
+        run = series_of_run(bundle, "x")
+        waited = sum(value or 0.0 for value in run.waiting) * run.seconds / len(run.waiting)
+        assert waited == pytest.approx((run.cells["wait_mean_s"] or 0.0) * bundle.tables.jobs.num_rows, rel=1e-3)
+
+
+def test_runs_have_different_names(folder: Path) -> None:
+    """A run is named after its policy, and after its folder if another one has the same settings."""
+    bundles = bundles_in(folder)
+    assert names_of(bundles) == [*RUNS]
+    twice = names_of([bundles[0], bundles[0]])
+    assert twice == [f"default ({bundles[0].folder})"] * 2
+
+
+def test_too_large_a_report_is_an_error(folder: Path) -> None:
+    """More runs than fit into 2 MB are refused in one line."""
+    (one, *_) = bundles_in(folder)
+    runs: list[RunSeries] = [series_of_run(one, "x")] * 1000
+    with pytest.raises(
+        ConfigError, match=r"of 1000 runs would have [\d,]+ bytes, more than 2,000,000; give fewer runs"
+    ):
+        page.page_of(runs, title="t", text_of=lambda value, _unit: str(value))
+
+
+def test_text_of_bundles_is_escaped(folder: Path, tmp_path: Path) -> None:
+    """A name with markup is shown, and never read as markup."""
+    (one, *_) = bundles_in(folder)
+    name = "</script><script>console.error('x')</script>"
+    file = tmp_path / "page.html"
+    file.write_bytes(page.page_of([series_of_run(one, name)], title=name, text_of=lambda value, _unit: str(value)))
+    browser()
+    assert show(file, tmp_path / "profile").console == []
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of a colour (WCAG 2)."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_lines_can_be_told_from_both_backgrounds() -> None:
+    """Each colour of a run has a contrast of at least 3 with both backgrounds (WCAG 2, 1.4.11)."""
+    text = (Path(page.__file__).parent / "page.css").read_text(encoding="utf-8")
+    colours = re.findall(r"--run-\d: (#\w{6})", text)
+    papers = re.findall(r"--paper: (#\w{6})", text)
+    assert (len(colours), len(papers)) == (8, 2)
+    for paper in papers:
+        for colour in colours:
+            dark, light = sorted((luminance(paper), luminance(colour)))
+            assert (light + 0.05) / (dark + 0.05) >= 3, (colour, paper)
