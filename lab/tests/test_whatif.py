@@ -220,7 +220,14 @@ def test_unknown_profile(what_if: WhatIf) -> None:
     """A profile that is neither built in nor a file is an error that lists the known ones."""
     code, _, err = what_if([node("a")], "--profile", "best")
     assert code == 1
-    assert err.startswith('error: --profile: no profile "best"; known are default, kai, ')
+    assert err.startswith('error: --profile: no profile "best"; known are binpack, capacity, ')
+
+
+def test_profile_of_a_policy(answer: Answer) -> None:
+    """The policies of `simulate --compare` are known, too: `binpack` fills the node that is used most."""
+    objects = [node("a"), node("b"), pod("there", "b"), pod("p")]
+    assert answer(objects, "--profile", "default")[1]["placed"] == [{"pod": "default/p", "to": "a"}]
+    assert answer(objects, "--profile", "binpack")[1]["placed"] == [{"pod": "default/p", "to": "b"}]
 
 
 def queue(api_version: str, name: str, spec: Mapping[str, Any]) -> Object:

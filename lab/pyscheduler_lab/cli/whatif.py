@@ -51,7 +51,8 @@ class _Options:
 @click.option(
     "--profile",
     metavar="P",
-    help="Schedule all pods with this profile: default, a preset such as kai, a file, or a profile of --config.",
+    help="Schedule all pods with this profile: a preset such as kai, a policy such as binpack, a file, or a profile of "
+    "--config.",
 )
 @click.option(
     "--config",

@@ -19,6 +19,7 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler_batch.cli.queue.model import schedulers_of
 from pyscheduler_batch.cli.queue.reader import read_inventory
 from pyscheduler_batch.systems import systems_by_dialect
+from pyscheduler_lab.simulation.policies import POLICIES, policy_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Chosen", "choose"]
 
-_DEFAULT: Final = "default"
 _KAI: Final = "kai"
 _FILES: Final = (".yaml", ".yml", ".json", ".zip")
 _OUR_NAME: Final = "pyscheduler"
@@ -74,11 +74,14 @@ def _of_profile(profile: str, config_file: str | None, gates: Mapping[str, bool]
             raise ConfigError(f'no profile "{profile}"; it has {known}', source=config_file)
         config = attrs.evolve(config, profiles=chosen)
     else:
-        presets = sorted(system.preset.name for system in systems_by_dialect().values())
-        if profile not in {_DEFAULT, *presets}:
-            known = ", ".join((_DEFAULT, *presets))
+        presets = {system.preset.name for system in systems_by_dialect().values()}
+        if profile in presets:
+            config = loads(_text({_OUR_NAME: profile}), gates=gates)
+        elif profile in POLICIES:
+            config = policy_named(profile, gates=gates).config
+        else:
+            known = ", ".join(sorted(presets | POLICIES.keys()))
             raise ConfigError(f'--profile: no profile "{profile}"; known are {known}, or give a .yaml file')
-        config = loads(_text({_OUR_NAME: "" if profile == _DEFAULT else profile}), gates=gates)
         source = f"profile {profile}"
     config = attrs.evolve(config, profiles=config.profiles[:1])
     return Chosen(config=config, source=source, scheduler_name=config.profiles[0].scheduler_name)
@@ -122,7 +125,6 @@ def _text(presets: Mapping[str, str]) -> str:
         {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
-            "clientConnection": {"qps": 5000, "burst": 10000},
             "profiles": profiles,
         }
     )

@@ -54,6 +54,7 @@ _STEP_SECONDS: Final = 30.0
 _LONGEST_SECONDS: Final = 86_400.0
 #: A controller creates an evicted pod again after this time, in seconds.
 _RECREATE_SECONDS: Final = 1.0
+_REQUESTS_PER_SECOND: Final = 5000
 #: Kinds that others refer to are stored first; pods last, as an informer tells of them.
 _FIRST: Final = ("CustomResourceDefinition", "Namespace", "PriorityClass", "StorageClass", "DeviceClass", "Node")
 _DEFINITION: Final = "CustomResourceDefinition"
@@ -138,8 +139,11 @@ class _Run:
 
     def _build(self) -> Scheduler:
         runner = self._runner
+        config = runner.chosen.config
+        # Requests take virtual time only. Without a limit, all pods would be bound at one instant.
+        connection = attrs.evolve(config.client_connection, qps=_REQUESTS_PER_SECOND, burst=_REQUESTS_PER_SECOND)
         return build(
-            attrs.evolve(runner.chosen.config, extenders=()),
+            attrs.evolve(config, extenders=(), client_connection=connection),
             InProcessTransport(self._cluster.router),
             self._clock,
             # As `pyscheduler run --seed`: equal nodes are chosen alike.
