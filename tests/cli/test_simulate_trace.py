@@ -157,3 +157,31 @@ def test_a_job_that_never_ran_is_named(tmp_path: Path, run: Run) -> None:
     code, out, err = run("simulate", *arguments)
     assert (code, err.startswith(text)) == (3, True)
     assert re.search(r"^GPU utilisation +66\.7%$", out, re.MULTILINE)
+
+
+def test_openb_replays_by_its_name_on_its_nodes(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """From any working directory; parts of GPUs are placed device by device."""
+    monkeypatch.chdir(tmp_path)
+    arguments = ("--trace", "openb", "--jobs", 20, "--nodes", "openb", "--watts", "T4=100+70,*=300+250")
+    code, out, err = run("simulate", *arguments, "-o", "json")
+    told = json.loads(out)
+    assert (code, err, told["jobs"], told["finished"], told["attempts"]) == (0, "", 20, 20, 20)
+
+
+def test_failures_of_nodes_are_replayed(trace: Path, run: Run, tmp_path: Path) -> None:
+    """A drained node interrupts its job; a mistake in the file is one line and code 2."""
+    failures = tmp_path / "failures.yaml"
+    failures.write_text("events:\n- {at: 100, drain: 'node-*', for: 1h}\n")
+    code, out, err = run("simulate", "--trace", trace, "--nodes", "2x8gpu", "--failures", failures, "-o", "json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["jct_mean_s"] > 2.5 * 3600 + 1000
+    code, out, err = run(
+        "simulate", "--trace", trace, "--nodes", "2x8gpu", "--failures", failures, "--out", tmp_path / "bundle"
+    )
+    assert (code, err) == (0, "")
+    failures.unlink()
+    code, out, err = run("lab", "verify", tmp_path / "bundle")
+    assert (code, err) == (0, "")
+    failures.write_text("events: [{at: 1, drain: gone}]")
+    code, out, err = run("simulate", "--trace", trace, "--failures", failures)
+    assert (code, out, err) == (2, "", f'error: {failures}: drain: no node matches "gone"\n')

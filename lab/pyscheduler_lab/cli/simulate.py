@@ -30,6 +30,8 @@ _OF_SCENARIOS = {"patterns": "--select", "wanted": "--print-config"}
 _OF_TRACES = {
     "vc": "--vc",
     "merge_vcs": "--merge-vcs",
+    "watts": "--watts",
+    "failures": "--failures",
     "compare": "--compare",
     "seeds": "--seeds",
     "ties": "--ties",
@@ -93,6 +95,17 @@ _OF_CASES = {"batch_cases", "queue_cases", "output", "blocked"}
     metavar="NODES",
     help="With --trace: the nodes: 24x8gpu, 24x8gpu,96cpu,1Ti or 4x8gpu:A100,2x4gpu:T4; openb; or a file that "
     "kubectl get nodes -o yaml wrote.",
+)
+@click.option(
+    "--watts",
+    default="",
+    metavar="WATTS",
+    help="With --trace: power by GPU model, as in A100=400+350,*=200+0: of an idle node, and of each busy GPU.",
+)
+@click.option(
+    "--failures",
+    metavar="FILE",
+    help="With --trace: drains, losses and additions of nodes, and node groups; see docs/reference/traces.md.",
 )
 @click.option(
     "--shape",

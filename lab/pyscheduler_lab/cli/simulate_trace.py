@@ -58,6 +58,8 @@ class SimulateOptions:
     merge_vcs: bool = False
     seeds: int | None = None
     ties: Ties = "random"
+    watts: str = ""
+    failures: str | None = None
     out: str | None = None
 
 
@@ -68,6 +70,8 @@ def run_settings(options: SimulateOptions, trace: str, **settings: Any) -> RunSe
     return RunSettings(
         trace=trace,
         nodes=options.nodes,
+        watts=options.watts,
+        failures=options.failures,
         vc=options.vc,
         merge_vcs=options.merge_vcs,
         shape=options.shape,

@@ -13,6 +13,7 @@ from pyscheduler.config.feature_gates import parse
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import Settings
 from pyscheduler_lab.clusters import Cluster
+from pyscheduler_lab.clusters.failures import read_failures
 from pyscheduler_lab.results.measures import Measures
 from pyscheduler_lab.results.tables import Tables, tables_of
 from pyscheduler_lab.simulation.policies import Policy, jobs_of_teams, policy_named, queue_plan, teams_of
@@ -22,6 +23,7 @@ from pyscheduler_lab.traces import Trace
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from pyscheduler_lab.clusters.failures import Failures
     from pyscheduler_lab.results.settings import RunSettings
     from pyscheduler_lab.simulation.queue_plan import Team
     from pyscheduler_lab.simulation.replay import Progress
@@ -38,6 +40,7 @@ class Workload:
     jobs: Sequence[Job]
     cluster: Cluster
     teams: Sequence[Team]
+    failures: Failures | None = None
     #: How many jobs the reader of the trace left out or changed, by reason.
     notes: Mapping[str, int] = attrs.field(factory=dict)
 
@@ -58,10 +61,12 @@ class Run:
 
 def read_workload(settings: RunSettings) -> Workload:
     """Return what the settings replay; raise `ConfigError` for a mistake in them."""
-    cluster = Cluster.read(settings.nodes)
+    cluster = Cluster.read(settings.nodes, watts=settings.watts)
+    failures = read_failures(settings.failures, cluster) if settings.failures is not None else None
     trace = Trace.read(settings.trace, vc=settings.vc, merge_vcs=settings.merge_vcs, shape=settings.shape)
     jobs = jobs_of_teams(trace.first(settings.jobs).jobs, source=trace.source)
-    return Workload(jobs=jobs, cluster=cluster, teams=teams_of(jobs, cluster, settings.quotas), notes=trace.notes)
+    teams = teams_of(jobs, cluster, settings.quotas)
+    return Workload(jobs=jobs, cluster=cluster, teams=teams, failures=failures, notes=trace.notes)
 
 
 def run(settings: RunSettings, *, progress: Callable[[Progress], object] = lambda _: None) -> Run:
@@ -92,6 +97,7 @@ def play(
         seed=settings.seed,
         queues=queue_plan(policy, workload.teams, jobs),
         fidelity=settings.fidelity,
+        failures=workload.failures,
     )
     report = asyncio.run(played.run(progress))
     tables = tables_of(played, workload.cluster, workload.teams if policy.has_queues else ())

@@ -10,7 +10,7 @@ __all__ = ["FILES", "RunSettings", "Ties"]
 
 Ties: TypeAlias = Literal["random", "first", "last"]
 
-FILES: Final = ("trace", "nodes", "policy")
+FILES: Final = ("trace", "nodes", "policy", "failures")
 """Settings that may name a file. A bundle has a copy of the file."""
 
 
@@ -26,6 +26,10 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False
     nodes: str
     #: The name of a policy, or the path of a configuration file.
     policy: str
+    #: The power of nodes by GPU model, as in `A100=400+350`.
+    watts: str = ""
+    #: The path of a file with failures and node groups.
+    failures: str | None = None
     vc: str | None = None
     #: All virtual clusters of the trace share the nodes.
     merge_vcs: bool = False

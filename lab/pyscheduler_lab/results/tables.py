@@ -147,7 +147,7 @@ def tables_of(played: Replay, cluster: Cluster, teams: Sequence[Team]) -> Tables
         jobs=_table("jobs", [_job(run, quotas, messages, extra) for run in runs], extra),
         pods=_table("pods", [_pod(pod, meter.runs[pod.job]) for pod in meter.pods]),
         timeline=_table("timeline", timeline),
-        nodes=_table("nodes", [*_nodes(cluster)]),
+        nodes=_table("nodes", [*_nodes(played, cluster)]),
     )
 
 
@@ -224,16 +224,19 @@ def _pod(pod: PodRun, run: JobRun) -> Mapping[str, Any]:
     }
 
 
-def _nodes(cluster: Cluster) -> Iterator[Mapping[str, Any]]:
-    for node in cluster.nodes:
+def _nodes(played: Replay, cluster: Cluster) -> Iterator[Mapping[str, Any]]:
+    """Yield a row for each time in which a node was there."""
+    changes = played.node_changes
+    presence = ((node, 0.0, None) for node in cluster.nodes) if changes is None else changes.presence()
+    for node, added, removed in presence:
         yield {
             "node": node.name,
             "gpus": float(node.gpus),
             "gpu_model": node.gpu_model,
             "cpu_milli": node.cpu_milli,
             "memory_mib": node.memory_mib,
-            "added_s": 0.0,
-            "removed_s": None,
+            "added_s": added,
+            "removed_s": removed,
             "idle_watts": node.watts.idle if node.watts is not None else None,
             "gpu_watts": node.watts.gpu if node.watts is not None else None,
         }

@@ -30,6 +30,7 @@ from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler_lab.simulation.gpu_profile import RESERVATIONS, with_gpu_sharing
 from pyscheduler_lab.simulation.group_objects import default_dialect, definitions
+from pyscheduler_lab.simulation.node_changes import NodeChanges
 from pyscheduler_lab.simulation.queue_plan import batch_definitions
 from pyscheduler_lab.simulation.replay_cluster import DecisionCluster, ServedCluster
 from pyscheduler_lab.simulation.replay_meter import Meter
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.tie_break import Ties
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler_lab.clusters import Cluster
+    from pyscheduler_lab.clusters.failures import Failures
     from pyscheduler_lab.simulation.queue_plan import QueuePlan
     from pyscheduler_lab.simulation.replay_cluster import Fidelity
     from pyscheduler_lab.simulation.replay_meter import JobRun
@@ -149,7 +151,7 @@ class Replay:
     #: The cluster, for inspection by the caller.
     cluster: DecisionCluster | ServedCluster
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - wiring, by keyword
         self,
         jobs: Sequence[Job],
         nodes: Cluster,
@@ -160,6 +162,7 @@ class Replay:
         seed: int = 0,
         queues: QueuePlan | None = None,
         fidelity: Fidelity = "full",
+        failures: Failures | None = None,
     ) -> None:
         self._jobs = jobs
         self._queues = queues
@@ -194,8 +197,22 @@ class Replay:
             interrupt=self._interrupt,
             replace=self._replace,
         )
+        #: The changes of the nodes; None if there are none.
+        self.node_changes = self._node_changes(failures, seed) if failures is not None else None
         self._finished = 0
         self._phases: list[Phase] = []
+
+    def _node_changes(self, failures: Failures, seed: int) -> NodeChanges:
+        return NodeChanges(
+            failures,
+            self._nodes.nodes,
+            self.cluster,
+            clock=self._clock,
+            seed=seed,
+            namespace=NAMESPACE,
+            shares_gpus=self._shares_gpus,
+            job_of=self.meter.job_of,
+        )
 
     @property
     def dialect(self) -> str:
@@ -234,6 +251,8 @@ class Replay:
             return self._report(time.perf_counter() - began)
         finally:
             self.cluster.stop()
+            if self.node_changes is not None:
+                self.node_changes.stop()
             await self._process.end()
 
     # --- what happens ----------------------------------------------------------------------------
@@ -252,6 +271,8 @@ class Replay:
         self.cluster.start()
         await self._process.begin()
         self._began = self._clock.now()
+        if self.node_changes is not None:
+            self.node_changes.start()
         for job in self._jobs:
             self._clock.call_at(self._began + job.arrival, partial(self._submit, job))
 
@@ -264,7 +285,12 @@ class Replay:
     def _is_over(self) -> bool:
         if self._all_done():
             return True
-        return not self.meter.running and self._now() - self.meter.last_event >= self._stuck_seconds
+        last_event = self.meter.last_event
+        if self.node_changes is not None:
+            if self.node_changes.expects:
+                return False
+            last_event = max(last_event, self.node_changes.last_event)
+        return not self.meter.running and self._now() - last_event >= self._stuck_seconds
 
     def _submit(self, job: Job) -> None:
         """Create the objects of a job, as a user does."""
@@ -279,6 +305,8 @@ class Replay:
 
     def _add_pods(self, job: Job) -> None:
         has_group = self._has_group(job)
+        if self.node_changes is not None:
+            self.node_changes.pods_added()
         self.cluster.add(*pods_of(job, self._row, scheduler_name=self._scheduler_name, has_group=has_group))
 
     def _remove_pods(self, job: Job) -> None:

@@ -15,8 +15,10 @@ import msgspec
 from kube_objects.codec import DELETED
 from kube_testserver.cluster import EmbeddedCluster
 from kube_testserver.controllers.follower import Follower
-from kube_testserver.resources.builtin import PODS
-from pyscheduler.api import KubeObject, Pod
+from kube_testserver.patching.requests import PatchOptions, apply_patch
+from kube_testserver.resources.builtin import NODES, PODS
+from kube_testserver.schema.unknown_fields import FieldCheck
+from pyscheduler.api import KubeObject, Node, Pod, decode
 from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler_lab.simulation.decisions.node_agents import Feed, NodeAgents
 from pyscheduler_lab.simulation.decisions.typed_client import TypedTransport
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from kube_objects.clock import Clock
+    from kube_objects.taints import Toleration
     from kube_testserver.store import Change, Record
     from pyscheduler.cluster.real.client import RealClient
     from pyscheduler.framework.recorder import Recorder
@@ -107,6 +110,14 @@ class ReplayCluster(Protocol):
 
     def waiting(self, namespace: str) -> Mapping[str, str]:
         """Return by name, in order, why the pods without a node wait; without pods that were not tried."""
+        ...
+
+    def tolerations(self, namespace: str, pod: str) -> Sequence[Toleration]:
+        """Return the tolerations of a pod; none if it does not exist."""
+        ...
+
+    def change_node(self, name: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> None:
+        """Apply JSON merge patches to a node; raise `APIError` (404) if it does not exist."""
         ...
 
 
@@ -193,6 +204,17 @@ class ServedCluster:
             if condition["type"] == "PodScheduled" and condition["status"] == "False"
         }
 
+    def tolerations(self, namespace: str, pod: str) -> Sequence[Toleration]:
+        """Return the tolerations of a pod; none if it does not exist."""
+        record = self.server.registry.collection(PODS).get(f"{namespace}/{pod}")
+        return () if record is None else decode(Pod, record.body).spec.tolerations
+
+    def change_node(self, name: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> None:
+        """Apply JSON merge patches to a node; raise `APIError` (404) if it does not exist."""
+        for part, subresource in (({"spec": spec}, ""), ({"status": status}, "status")):
+            options = PatchOptions("application/merge-patch+json", FieldCheck(), subresource)
+            apply_patch(self.server.registry, NODES, "", name, msgspec.json.encode(part), options)
+
 
 class DecisionCluster:
     """A cluster of typed objects. `uid` makes the uids of added objects."""
@@ -247,3 +269,13 @@ class DecisionCluster:
         """Return by name, in order, why the pods without a node wait."""
         reasons = self.objects.reasons
         return {pod.name: reasons[pod.uid] for pod in self.objects.pods(namespace) if pod.uid in reasons}
+
+    def tolerations(self, namespace: str, pod: str) -> Sequence[Toleration]:
+        """Return the tolerations of a pod; none if it does not exist."""
+        found = self.objects.get(Pod, pod, namespace)
+        return () if found is None else found.spec.tolerations
+
+    def change_node(self, name: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> None:
+        """Apply JSON merge patches to a node; raise `APIError` (404) if it does not exist."""
+        self.objects.patch(Node, name, patch={"spec": spec})
+        self.objects.patch(Node, name, patch={"status": status}, status=True)

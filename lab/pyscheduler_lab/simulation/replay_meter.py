@@ -141,6 +141,11 @@ class Meter:
         """Stop to follow."""
         self._feed.stop()
 
+    def job_of(self, pod: str) -> Job | None:
+        """Return the job of a pod; None if it has ended, or for other pods."""
+        run = self._job_of.get(pod)
+        return None if run is None else run.job
+
     # --- jobs ------------------------------------------------------------------------------------
 
     def arrive(self, job: Job) -> JobRun:
