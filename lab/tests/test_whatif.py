@@ -191,6 +191,99 @@ def test_disruption_budget_counts_for_preemption(answer: Answer) -> None:
     assert [one["pod"] for one in found["pending"]] == ["default/b"]
 
 
+def devices(name: str) -> Object:
+    """Return the ResourceSlice of a node with one device."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"{name}-gpus"},
+        "spec": {
+            "driver": "d.example.com",
+            "nodeName": name,
+            "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "gpu-0"}],
+        },
+    }
+
+
+def test_devices_are_claimed_again(answer: Answer) -> None:
+    """A pod with a claim from a template moves to a node with a free device, also if the dump has no templates."""
+    spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
+    result = {"request": "r", "driver": "d.example.com", "pool": "a", "device": "gpu-0"}
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "name": "p-gpu-x",
+            "namespace": "default",
+            "uid": "u-c",
+            "creationTimestamp": "2026-03-01T10:00:00Z",
+            "annotations": {"resource.kubernetes.io/pod-claim-name": "gpu"},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u-p", "controller": True}],
+        },
+        "spec": spec,
+        "status": {
+            "allocation": {"devices": {"results": [result]}},
+            "reservedFor": [{"resource": "pods", "name": "p", "uid": "u-p"}],
+        },
+    }
+    wanted = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
+    with_claim, waits = (pod(name, owner="Job", resourceClaims=wanted) for name in ("p", "q"))
+    with_claim["spec"]["nodeName"] = "a"
+    with_claim["metadata"]["uid"] = "u-p"
+    with_claim["status"] = {
+        "phase": "Running",
+        "resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "p-gpu-x"}],
+    }
+    device_class = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
+    objects = [node("a"), node("b"), devices("a"), devices("b"), device_class, claim, with_claim]
+    assert answer([*objects, waits])[1]["placed"] == [{"pod": "default/q", "to": "b"}]
+    code, found = answer(objects, "--remove-node", "a")
+    assert code == 0
+    assert [(one["pod"], one["to"]) for one in found["moved"]] == [("default/p", "b")]
+    _, found = answer([*objects, waits], "--remove-node", "a", "--add", "1xlike:b")
+    assert (found["still_pending"], found["pending"]) == ([], [])
+
+
+def test_volume_of_a_removed_node_keeps_its_pod_waiting(answer: Answer) -> None:
+    """A pod with a local volume of the removed node waits, and the message says why; another pod moves."""
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["a"]}]}
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "v", "uid": "u-v"},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "local": {"path": "/x"},
+            "claimRef": {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "c", "uid": "u-c"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+        },
+        "status": {"phase": "Bound"},
+    }
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c", "namespace": "default", "uid": "u-c"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "volumeName": "v",
+            "storageClassName": "",
+        },
+        "status": {"phase": "Bound"},
+    }
+    claim["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
+    pods = [pod("p", "a", owner="StatefulSet", volumes=volumes), pod("q", "a", owner="StatefulSet")]
+    code, found = answer([node("a"), node("b"), volume, claim, *pods], "--remove-node", "a")
+    assert code == 3
+    assert [(one["pod"], one["to"]) for one in found["moved"]] == [("default/q", "b")]
+    (waiting,) = found["pending"]
+    assert waiting["pod"] == "default/p"
+    assert "node affinity" in waiting["message"]
+
+
 def test_same_dump_same_answer(what_if: WhatIf) -> None:
     """The answer does not depend on the time of the call."""
     objects = [*(node(f"n{number}") for number in range(5)), *(pod(f"p{number}") for number in range(12))]
@@ -457,13 +550,7 @@ def test_created_again_without_what_binding_wrote() -> None:
 
 def test_devices_of_a_copied_node() -> None:
     """A copy of a node has ResourceSlices of its own; a removed node loses them."""
-    devices = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": {"name": "a-gpus"},
-        "spec": {"driver": "d", "nodeName": "a", "pool": {"name": "a", "generation": 1, "resourceSliceCount": 1}},
-    }
-    dump = Dump(objects=[node("a"), devices], source="x")
+    dump = Dump(objects=[node("a"), devices("a")], source="x")
     more = Change(added=[read_addition("2xlike:a", option="--add")])
     slices = [one for one in apply_change(dump, more).objects if one["kind"] == "ResourceSlice"]
     assert [one["metadata"]["name"] for one in slices] == ["a-gpus", "added-0-gpus", "added-1-gpus"]
