@@ -194,11 +194,8 @@ def _reading(step: Callable[[], Any], source: str) -> Any:
 
 
 def _parquet(content: bytes, source: str) -> Table:
-    try:
-        arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")  # slow, and seldom needed
-    except ImportError:
-        text = "a Parquet file needs pyarrow; install it with pip install pyarrow, or write the trace as CSV"
-        raise ConfigError(text, source=source) from None
+    # Slow to import, and seldom needed.
+    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     try:
         found = parquet.read_table(io.BytesIO(content))
     except (arrow.ArrowException, OSError) as error:
