@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-import pyarrow
+import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
@@ -76,15 +76,15 @@ def test_parquet_is_read_as_csv_is(tmp_path: Path) -> None:
     """Numbers may be of any type; a mistake names the row."""
     columns = {"name": ["a", "b"], "arrival": [0, 5], "duration": [1.5, 2.0], "gpu": [8.0, 1.0], "cpu": [0.5, 4.0]}
     path = tmp_path / "t.parquet"
-    parquet.write_table(pyarrow.table({**columns, "memory": [1 << 30, 1 << 20]}), path)
+    parquet.write_table(pa.table({**columns, "memory": [1 << 30, 1 << 20]}), path)
     assert Trace.read(path).jobs == (
         Job(name="a", arrival=0, duration=1.5, gpus=8, cpu_milli=500, memory_mib=1024),
         Job(name="b", arrival=5, duration=2, gpus=1, cpu_milli=4000, memory_mib=1),
     )
-    parquet.write_table(pyarrow.table({**columns, "gpu": [8.0, 0.5]}), path)
+    parquet.write_table(pa.table({**columns, "gpu": [8.0, 0.5]}), path)
     with pytest.raises(ConfigError, match=r"row 2, column gpu: the value is '0\.5'; it must be a whole number"):
         Trace.read(path)
-    parquet.write_table(pyarrow.table({**columns, "gpu": [8, None]}), path)
+    parquet.write_table(pa.table({**columns, "gpu": [8, None]}), path)
     with pytest.raises(ConfigError, match="row 2, column gpu: the value is missing"):
         Trace.read(path)
     path.write_bytes(path.read_bytes()[:-30])
