@@ -355,6 +355,11 @@ class SchedulingQueue:
         self._end_unattempted(info, lambda: put(info))
         return False
 
+    def fail_first(self) -> None:
+        """Count a failed attempt of the next pod without trying it: the plugins that rejected it last did so again."""
+        self.scheduling_cycle += 1
+        self.sub_queues.fail_first(self.scheduling_cycle, _SCHEDULE_ATTEMPT_FAILURE)
+
     def done(self, uid: str) -> None:
         """End the pod's flight: it will not return, or no event matters to it any more. Idempotent."""
         self.in_flight.end(uid)

@@ -14,7 +14,7 @@ Differs from kube-scheduler, which tries each of the equal pods.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 import attrs
 
@@ -49,8 +49,8 @@ _SHARED: Final = 1000
 class _Kind:
     """Pods for which a full attempt has the same result, and the last of them that failed in one.
 
-    An attempt that would fail has two effects beside that on its pod. The next search for a node begins elsewhere, and
-    a search for victims begins at a random node. Sharing the failure repeats both.
+    A failed attempt has two effects beside that on its pod. The next search for a node begins elsewhere, and a search
+    for victims draws random numbers. Sharing the failure repeats both.
     """
 
     twin: str = ""
@@ -59,8 +59,12 @@ class _Kind:
     node_count: int = 0
     #: By how many nodes the start of the next search moved.
     step: int = 0
-    #: The searches for victims, and the number of their nodes.
-    searches: Sequence[tuple[Preemption, int]] = ()
+    #: The searches for victims, and what they drew.
+    searches: Sequence[tuple[Preemption, Sequence[int]]] = ()
+
+
+#: By kind, and whether its pods were flushed: the plugins that rejected them, None if such a pod must be tried now.
+_Known: TypeAlias = "dict[tuple[_Kind, bool], frozenset[str] | None]"
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -110,7 +114,7 @@ class QueuedPods:
         self.scheduling.recorder.observe("pyscheduler_queue_wait_duration_seconds", waited)
         start = self.scheduling.pipeline.next_start
         for preemption in profile.preemptors.values():
-            preemption.searched = 0
+            preemption.draws = ()
         attempt = await self.scheduling.run_scheduling_cycle(profile, queued)
         if attempt is None:
             self._note_failure(profile, queued, start)
@@ -139,7 +143,7 @@ class QueuedPods:
         kind = self._kinds.setdefault(key, _Kind())
         kind.twin, kind.generation, kind.node_count = queued.pod.uid, self.scheduling.snapshot.generation, nodes
         kind.step = (self.scheduling.pipeline.next_start - start) % nodes
-        kind.searches = [(each, each.searched) for each in profile.preemptors.values() if each.searched]
+        kind.searches = [(each, each.draws) for each in profile.preemptors.values() if each.draws]
 
     def _is_hopeless(self, profile: Profile, queued: QueuedPodInfo) -> bool:
         """Return True if no node has room, and a pod of the same kind failed since this pod was moved.
@@ -174,40 +178,50 @@ class QueuedPods:
         return not queued.was_flushed or is_same or sleeping.tried_in > queue.sub_queues.flushed_in
 
     def _share_failures(self, queued: QueuedPodInfo) -> None:
-        """Return a popped pod to the queue as if it had been tried, and the next pods that share a failure, too."""
+        """Return a popped pod to the queue as if it had been tried; the next pods share a failure, too."""
         queue = self.scheduling.queue
         self._share_failure(queued)
-        known: dict[_Kind, bool] = {}
+        known: _Known = {}
         for _ in range(_SHARED):
             first = queue.sub_queues.first()
             if first is None or not self._shares_failure(known, first):
                 return
-            queue.pop()
-            self._share_failure(first)
+            self._share_next(first)
 
-    def _shares_failure(self, known: dict[_Kind, bool], queued: QueuedPodInfo) -> bool:
-        """Return True if the next pod shares the failure of its kind; `known` has which kinds have no room now."""
+    def _shares_failure(self, known: _Known, queued: QueuedPodInfo) -> bool:
+        """Return True if the next pod shares the failure of its kind."""
         info, kind = queued.kind or (None, None)
         pod = queued.pod
         if info is not queued.pod_info or not isinstance(kind, _Kind) or pod.metadata.deletion_timestamp:
             return False  # it is looked at in a work of its own
-        if kind not in known:
-            known[kind] = self._is_hopeless(self.profiles[pod.scheduler_name], queued)
-            return known[kind]
         if queued.woken_by or not (queued.moved_by or queued.was_flushed):
             return False
-        return known[kind] and self._has_failed(kind, queued)
+        key = kind, queued.was_flushed
+        if key not in known:
+            is_hopeless = self._is_hopeless(self.profiles[pod.scheduler_name], queued)
+            known[key] = queued.rejectors if is_hopeless else None
+            return is_hopeless
+        is_special = pod.uid == kind.twin or self.scheduling.queue.nominator.node_of(pod.uid)
+        return not is_special and queued.rejectors == known[key]
 
     def _share_failure(self, queued: QueuedPodInfo) -> None:
         """Return a popped pod to the queue as if it had been tried."""
+        self._repeat_effects(queued)
+        self.scheduling.queue.requeue_failed(queued, queued.after_failure)
+
+    def _share_next(self, queued: QueuedPodInfo) -> None:
+        """Let the next pod fail as if it had been tried."""
+        self._repeat_effects(queued)
+        self.scheduling.queue.fail_first()
+
+    def _repeat_effects(self, queued: QueuedPodInfo) -> None:
         _, kind = queued.kind or (None, None)
         assert isinstance(kind, _Kind), "the kind is known"
         pipeline = self.scheduling.pipeline
         pipeline.next_start = (pipeline.next_start + kind.step) % kind.node_count
         if kind.generation == self.scheduling.snapshot.generation:
-            for preemption, count in kind.searches:
-                preemption.draw_first(count)
-        self.scheduling.queue.requeue_failed(queued, queued.after_failure)
+            for preemption, draws in kind.searches:
+                preemption.repeat(draws)
 
     def _skip(self, profile: Profile, pod: Pod) -> bool:
         """Return True if the pod must not be scheduled: it is being deleted, or the cache has it on a node."""

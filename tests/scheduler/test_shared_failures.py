@@ -173,7 +173,7 @@ class History:
 def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Count the failures that pods share, and the cycles."""
     found: Counter[str] = Counter()
-    share, cycle = QueuedPods._share_failure, SchedulingCycle.run_scheduling_cycle
+    share, cycle = QueuedPods._repeat_effects, SchedulingCycle.run_scheduling_cycle
 
     def sharing(self: QueuedPods, queued: QueuedPodInfo) -> None:
         found["shared"] += 1
@@ -184,7 +184,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         found["cycles"] += 1
         return await cycle(self, profile, queued)
 
-    monkeypatch.setattr(QueuedPods, "_share_failure", sharing)
+    monkeypatch.setattr(QueuedPods, "_repeat_effects", sharing)
     monkeypatch.setattr(SchedulingCycle, "run_scheduling_cycle", counting)
     return found
 
@@ -206,16 +206,23 @@ def try_instead(source: QueuedPods, queued: QueuedPodInfo) -> None:
         patches.setattr(source.scheduling.failure, "statuses", Silent())
         patches.setattr(profile, "event_recorder", Silent())
         placed = run_now(source.scheduling.run_scheduling_cycle(profile, queued))
-    if placed is not None:
+    if placed is not None or source.scheduling.queue.nominator.node_of(queued.pod.uid):
         WRONG.append(queued.pod.name)
 
 
-#: By way of dealing with a failure that pods share: the method to replace, and what with.
-WAYS: dict[str, tuple[str, Any]] = {
+def try_next_instead(source: QueuedPods, queued: QueuedPodInfo) -> None:
+    """Try the next pod, which would share a failure."""
+    assert source.scheduling.queue.pop() is queued
+    try_instead(source, queued)
+
+
+#: By way of dealing with a failure that pods share: the methods to replace, and what with.
+WAYS: dict[str, dict[str, Any]] = {
+    "": {},
     # Each pod is tried when its turn comes, and other tasks run after each.
-    "one by one": ("_is_hopeless", lambda *_: False),
+    "one by one": {"_is_hopeless": lambda *_: False},
     # Each pod is tried when it would share the failure.
-    "at once": ("_share_failure", try_instead),
+    "at once": {"_share_failure": try_instead, "_share_next": try_next_instead},
 }
 WRONG: list[str] = []
 
@@ -231,8 +238,8 @@ def play(seed: int, config: str, way: str = "", *, steps: int = 25, priorities: 
 
     with pytest.MonkeyPatch.context() as patches:
         patches.setattr(SchedulingCycle, "reserve", noting)
-        if way:
-            patches.setattr(QueuedPods, *WAYS[way])
+        for name, method in WAYS[way].items():
+            patches.setattr(QueuedPods, name, method)
         asyncio.run(history.run(steps))
     return history
 

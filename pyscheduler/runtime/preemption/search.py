@@ -151,8 +151,8 @@ class Preemption:
         self._budgets: Iterable[PodDisruptionBudget] = handle.lister(PodDisruptionBudget)
         self._known_budgets: tuple[Sequence[PodDisruptionBudget], Budgets] | None = None
         self._groups: GroupSearch | None = None
-        #: The number of nodes of the last search. The caller sets it to 0 to learn whether there was one.
-        self.searched = 0
+        #: Among how many nodes or candidates the last search drew, by draw. The caller may set it to ().
+        self.draws: Sequence[int] = ()
         self._columns: VictimColumns | None = None
         if VictimColumns.know(rules):
             equivalence_key = lambda pod: handle.profile.equivalence_key(pod)  # noqa: E731, PLW0108 - set later
@@ -195,6 +195,7 @@ class Preemption:
         self, state: CycleState, pod: Pod, statuses: NodeStatuses
     ) -> tuple[PostFilterResult | None, Status]:
         """Find victims, choose the node, and have them evicted; in a trial only write down what was found."""
+        self.draws = ()
         inquiry = state.get(PREEMPTION_INQUIRY)  # of a caller that was written before `state.trial`
         asks_only = state.trial is not None or inquiry is not None
         newest = self._pods.get(pod.name, pod.namespace)
@@ -258,12 +259,17 @@ class Preemption:
             return None, _NO_CANDIDATE
         return self._draw(findings.best)
 
-    def draw_first(self, count: int) -> int:
-        """Return a random one of so many nodes, at which a search begins."""
+    def _draw(self, best: Sequence[T]) -> T:
+        return best[0] if len(best) == 1 else best[self._draw_one(len(best))]
+
+    def _draw_one(self, count: int) -> int:
+        self.draws = (*self.draws, count)
         return self._rng.randrange(count)
 
-    def _draw(self, best: Sequence[T]) -> T:
-        return best[0] if len(best) == 1 else best[self._rng.randrange(len(best))]
+    def repeat(self, draws: Sequence[int]) -> None:
+        """Draw as a search did before, so that later searches do not depend on whether this one was repeated."""
+        for count in draws:
+            self._rng.randrange(count)
 
     async def evict(self, chosen: Candidate, pod: Pod) -> Status | None:
         """Evict the victims that a trial has found; return an ERROR if that failed at once."""
@@ -320,8 +326,7 @@ class Preemption:
             or names_in_turn(self._rules),
             release=release,
         )
-        self.searched = len(worth.rows)
-        worth = worth.from_row(self.draw_first(self.searched))
+        worth = worth.from_row(self._draw_one(len(worth.rows)))
         found = _Found(min(self._rules.enough_candidates(len(worth.rows)), len(worth.rows)))
         outcomes = await self._look_in_columns(dry_run, worth, found, turns)
         if outcomes is not None:
