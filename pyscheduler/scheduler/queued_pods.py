@@ -6,13 +6,14 @@ event that helps one of a thousand equal pods costs two attempts. The same holds
 long, which moves them, too: one of them is tried again.
 
 Pods that follow each other in the queue and share a failure are dealt with in one work. The room is then checked once
-for each kind of pod, because nothing can change in between.
+for each kind of pod, and again when the cluster changes.
 
 Differs from kube-scheduler, which tries each of the equal pods.
 """
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
@@ -41,7 +42,7 @@ __all__ = ["QueuedPods"]
 
 #: The maximum number of kinds of failed pods that are remembered.
 _KINDS: Final = 1000
-#: The maximum number of pods that share a failure before other tasks run.
+#: The maximum number of pods that share a failure in one work.
 _SHARED: Final = 1000
 
 
@@ -63,8 +64,8 @@ class _Kind:
     searches: Sequence[tuple[Preemption, Sequence[int]]] = ()
 
 
-#: By kind, and whether its pods were flushed: the plugins that rejected them, None if such a pod must be tried now.
-_Known: TypeAlias = "dict[tuple[_Kind, bool], frozenset[str] | None]"
+#: Whether pods of a kind would find no room now.
+_Known: TypeAlias = "dict[_Kind, bool]"
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -104,7 +105,7 @@ class QueuedPods:
             if not self.scheduling.queue.settle_early(queued, has_room=is_worth):
                 return WorkResult()
         if self._is_hopeless(profile, queued):
-            self._share_failures(queued)
+            await self._share_failures(queued)
             return WorkResult()
         self.cycles += 1
         groups = self.group_cycles.find(pod)
@@ -177,12 +178,20 @@ class QueuedPods:
         is_same = self.scheduling.cache.generation == kind.generation
         return not queued.was_flushed or is_same or sleeping.tried_in > queue.sub_queues.flushed_in
 
-    def _share_failures(self, queued: QueuedPodInfo) -> None:
-        """Return a popped pod to the queue as if it had been tried; the next pods share a failure, too."""
-        queue = self.scheduling.queue
+    async def _share_failures(self, queued: QueuedPodInfo) -> None:
+        """Return a popped pod to the queue as if it had been tried; the next pods share a failure, too.
+
+        As after an attempt that fails, other tasks run after each pod.
+        """
+        queue, cache = self.scheduling.queue, self.scheduling.cache
         self._share_failure(queued)
         known: _Known = {}
+        generation = cache.generation
         for _ in range(_SHARED):
+            await asyncio.sleep(0)
+            if cache.generation != generation:
+                known.clear()
+                generation = cache.generation
             first = queue.sub_queues.first()
             if first is None or not self._shares_failure(known, first):
                 return
@@ -194,15 +203,12 @@ class QueuedPods:
         pod = queued.pod
         if info is not queued.pod_info or not isinstance(kind, _Kind) or pod.metadata.deletion_timestamp:
             return False  # it is looked at in a work of its own
+        if kind not in known:
+            known[kind] = self._is_hopeless(self.profiles[pod.scheduler_name], queued)
+            return known[kind]
         if queued.woken_by or not (queued.moved_by or queued.was_flushed):
             return False
-        key = kind, queued.was_flushed
-        if key not in known:
-            is_hopeless = self._is_hopeless(self.profiles[pod.scheduler_name], queued)
-            known[key] = queued.rejectors if is_hopeless else None
-            return is_hopeless
-        is_special = pod.uid == kind.twin or self.scheduling.queue.nominator.node_of(pod.uid)
-        return not is_special and queued.rejectors == known[key]
+        return known[kind] and self._has_failed(kind, queued)
 
     def _share_failure(self, queued: QueuedPodInfo) -> None:
         """Return a popped pod to the queue as if it had been tried."""
