@@ -58,6 +58,7 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "admission_large_seconds": ("mean time to admission, large", "{:.1f} s"),
     "admission_medium_seconds": ("mean time to admission, medium", "{:.1f} s"),
     "admission_small_seconds": ("mean time to admission, small", "{:.1f} s"),
+    "of_core": ("of a core", "{:.1%}"),
     "usage": ("usage of the quotas, by the status of queues", "{:.1%}"),
     "usage_by_bindings": ("usage of the quotas, by bindings", "{:.1%}"),
     "evictions": ("evictions", "{:,.0f}"),

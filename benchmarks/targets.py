@@ -94,6 +94,7 @@ ORDER: Final = tuple(
             *ROWS,
             *_SHOWN,
             "waiting",
+            "backlog",
             "replay",
             "simulation",
             "simulation-decisions",
