@@ -100,8 +100,8 @@ def test_the_fullest_shared_device_comes_first() -> None:
     assert node.choose(40, 3, 1, str) == ("b", "a", "0")
     assert node.choose(40, 4, 1, str) is None
     assert node.choose(40, 2, 1, str, spread=True) == ("a", "0")
-    assert not node.fits(80, 1, 0)
-    assert node.fits(80, 1, 1)
+    assert node.choose(80, 1, 0, str) is None
+    assert node.choose(80, 1, 1, str) == ("0",)
 
 
 @given(
@@ -110,13 +110,14 @@ def test_the_fullest_shared_device_comes_first() -> None:
     whole=st.integers(0, 4),
 )
 def test_no_device_has_more_than_its_capacity(capacity: int, wanted: list[tuple[int, int]], whole: int) -> None:
-    """What `fits` says, `choose` does; no device is shared beyond its capacity, and giving back ends empty."""
+    """A pod gets devices if enough have room; no device is shared beyond its capacity, and giving back ends empty."""
     node, names, held = DeviceShares(capacity), iter(range(1000)), []
     for amount, devices in wanted:
         amount = min(amount, capacity)
         free = whole - len(node.used)
+        has_room = free + len(node.with_room(amount)) >= devices
         chosen = node.choose(amount, devices, free, lambda _: f"d{next(names)}")
-        assert (chosen is not None) == node.fits(amount, devices, free)
+        assert (chosen is not None) == has_room
         if chosen is not None:
             assert len({*chosen}) == devices
             node.take(chosen, amount)

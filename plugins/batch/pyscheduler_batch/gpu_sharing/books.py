@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from pyscheduler.framework.changed_keys import ChangedKeys
 from pyscheduler_batch.gpu_sharing.device_shares import DeviceShares
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class GpuBooks:
     _node_of: dict[str, str] = attrs.Factory(dict)
     #: By node, how many shared GPUs no pod reserves yet; nodes with none are left out, and most are.
     _unreserved: dict[str, int] = attrs.Factory(dict)
+    #: The names of nodes as their shares or reservations change, for those who keep something by node.
+    changed: ChangedKeys[str] = attrs.Factory(ChangedKeys)
 
     def hold(self, uid: str, share: Share, capacity: int) -> None:
         """Book a pod's share; what it had before is given back."""
@@ -103,6 +106,7 @@ class GpuBooks:
         return node if node and all(group in self._reserved[node] for group in groups) else ""
 
     def _count(self, node: str) -> None:
+        self.changed.note(node)
         shared = self.nodes.get(node)
         missing = 0 if shared is None else len(shared.used.keys() - self._reserved.get(node, {}).keys())
         if missing:
@@ -125,11 +129,6 @@ class GpuBooks:
     def without_reservation(self, node: str) -> int:
         """Return how many shared GPUs of a node no pod reserves yet: the node's own sum lacks them."""
         return self._unreserved.get(node, 0)
-
-    @property
-    def unreserved(self) -> Mapping[str, int]:
-        """Return the nodes with shared GPUs that no pod reserves yet, and how many."""
-        return self._unreserved
 
     def reservations(self, node: str) -> Mapping[str, str]:
         """Return by shared GPU the uid of the pod that reserves it."""

@@ -11,9 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import attrs
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
 __all__ = [
     "FRACTION_ANNOTATION",
@@ -54,11 +57,6 @@ class DeviceShares:
         """Return the shared devices with room for an amount, the fullest first, equals by name."""
         fitting = [name for name, used in self.used.items() if self.capacity - used - amount >= 0]
         return sorted(fitting, key=lambda name: (-self.used[name], name))
-
-    def fits(self, amount: int, devices: int, whole: int) -> bool:
-        """Return whether so many devices have room for an amount each; `whole` devices are free of any pod."""
-        most = self.capacity - amount
-        return whole >= devices or whole + sum(used <= most for used in self.used.values()) >= devices
 
     def choose(
         self, amount: int, devices: int, whole: int, new: Callable[[int], str], *, spread: bool = False
@@ -105,6 +103,13 @@ class ShareRequest:
         Differs from KAI: there, a small portion of a small GPU is 0, so any number of pods shares it.
         """
         return self.memory or max(int(self.portion * capacity), 1)
+
+    def amounts(self, capacity: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return int64[n]: `amount` on nodes whose GPUs have so much memory each."""
+        if self.memory:
+            return np.full(len(capacity), self.memory, dtype=np.int64)
+        amounts: NDArray[np.int64] = np.maximum((self.portion * capacity).astype(np.int64), 1)
+        return amounts
 
     def gpus(self, capacity: int) -> float:
         """Return how many GPUs the request counts as, in 1048576ths of each, so that sums and differences are exact.

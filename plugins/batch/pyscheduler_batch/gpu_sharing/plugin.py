@@ -37,15 +37,14 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL, GpuBooks, Share, groups_of
+from pyscheduler_batch.gpu_sharing.device_columns import DeviceColumns
 from pyscheduler_batch.gpu_sharing.device_shares import MEMORY_LABEL, ShareRequest, gpu_memory, share_request
 from pyscheduler_batch.gpu_sharing.mig import sharing_refusal
 from pyscheduler_batch.gpu_sharing.reservations import GPU, GpuSharingArgs, Reservations, rules
-from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY, SPREAD_KEY
+from pyscheduler_batch.gpu_sharing.shared import POLICY_KEY, SHARED_KEY, SPREAD_KEY, DevicePolicy, Room
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
 
     from pyscheduler.framework import CycleState, Handle, Nodes, PodInfo, PreBindPreFlightResult, PreFilterResult
 
@@ -70,7 +69,8 @@ class _Shared:
 
     args: GpuSharingArgs
     reservations: Reservations
-    books: GpuBooks = attrs.Factory(GpuBooks)
+    books: GpuBooks
+    columns: DeviceColumns
     #: UIDs of pods without a node whose share is known from their label only, which an earlier scheduler wrote.
     by_label: set[str] = attrs.Factory(set)
     #: By name of a node with MIG, why no pod may share its GPUs.
@@ -102,14 +102,15 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
         self.rbac = rules(args)  # type: ignore[misc]  # of a class, as a rule
         self._pods = handle.lister(Pod)
         self._nodes = handle.lister(Node)
-        shared = handle.shared("pyscheduler-batch/gpus", lambda: _Shared(args, Reservations(handle, args)))
+        shared = handle.shared("pyscheduler-batch/gpus", self._make_shared)
         if attrs.evolve(shared.args, spread=args.spread) != args:
             raise ConfigError("GpuSharing has other args in another profile; only spread may differ")
         self.books, self.reservations, self._by_label = shared.books, shared.reservations, shared.by_label
-        self._mig = shared.mig
+        self.columns, self._mig = shared.columns, shared.mig
         by_profile: dict[str, GpuSharing] = handle.shared(SHARED_KEY, dict)
         by_profile[handle.profile_name] = self
         self._spreading: set[str] = handle.shared(SPREAD_KEY, set)
+        self._policies: dict[str, DevicePolicy] = handle.shared(POLICY_KEY, dict)
         if not shared.is_followed:
             shared.is_followed = True
             self._pods.add_event_handler(
@@ -120,6 +121,10 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
                 on_update=lambda _, new: self._node_seen(new),
                 on_delete=self._node_gone,
             )
+
+    def _make_shared(self) -> _Shared:
+        books = GpuBooks()
+        return _Shared(self._args, Reservations(self.handle, self._args), books, DeviceColumns(self.handle, books))
 
     async def run(self) -> None:
         """Delete reservation pods whose device nobody shares, until cancelled."""
@@ -211,11 +216,22 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
 
     def _choose(self, pod: Pod, share: ShareRequest, node_name: str, capacity: int) -> Sequence[str] | None:
         """Return the GPUs of a node that a pod gets; None if too few have room."""
-        return self.books.on(node_name, capacity).choose(
+        shared, whole = self.books.on(node_name, capacity), self._whole_on(node_name)
+        policy = self._policies.get(self.handle.profile_name)
+
+        def new(index: int) -> str:
+            return str(uuid.uuid5(_NAMES, f"{pod.uid}/{node_name}/{index}"))
+
+        if policy is not None:
+            amount = share.amount(capacity)
+            chosen = policy.choose_devices(pod, Room(node_name, amount, share.devices, shared, whole, new))
+            if chosen is not None:
+                return chosen
+        return shared.choose(
             share.amount(capacity),
             share.devices,
-            self._whole_on(node_name),
-            lambda index: str(uuid.uuid5(_NAMES, f"{pod.uid}/{node_name}/{index}")),
+            whole,
+            new,
             spread=self._args.spread or self.handle.profile_name in self._spreading,
         )
 
@@ -236,16 +252,12 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
         wanted = state.read(_WANTED)
-        whole = self._whole(nodes)
+        devices = self.columns.of(nodes)
         if wanted.share is None:
-            return NodeStatuses.failing(whole < wanted.whole, _NO_ROOM)
+            return NodeStatuses.failing(devices.whole < wanted.whole, _NO_ROOM)
         share = wanted.share
-        failed = whole < share.devices
-        for name, shared in self.books.nodes.items():
-            row = nodes.index(name)
-            if row is not None and failed[row]:
-                amount = share.amount(shared.capacity)
-                failed[row] = not shared.fits(amount, share.devices, int(whole[row]))
+        most = devices.capacity - share.amounts(devices.capacity)
+        failed = devices.whole + (devices.used <= most).sum(axis=0) < share.devices
         if share.memory:
             memory = nodes.labels(MEMORY_LABEL)
             possible = np.array(
@@ -265,7 +277,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
         wanted = state.get(_WANTED)
         if wanted is None or not len(nodes):
             return ""
-        whole = self._whole(nodes)
+        whole = self.columns.of(nodes).whole
         best = int(np.argmax(whole))
         largest = int(self.handle.snapshot.nodes.allocatable(GPU).max())
         count = wanted.whole if wanted.share is None else wanted.share.devices
@@ -285,15 +297,6 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
             most, name = max(rooms)
             text += f"; most free of a shared GPU {most:.2f} on {name}"
         return f"{text}; {free}"
-
-    def _whole(self, nodes: Nodes) -> NDArray[np.int64]:
-        """Return int64[n]: the GPUs of each node that no pod has, not even a part."""
-        whole: NDArray[np.int64] = nodes.allocatable(GPU) - nodes.requested(GPU)
-        for name, missing in self.books.unreserved.items():
-            row = nodes.index(name)
-            if row is not None:
-                whole[row] -= missing
-        return whole
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         try:

@@ -1,8 +1,14 @@
-"""The interface of `GpuSharing` for other plugins of this package, which use it without importing `GpuSharing`."""
+"""The interface of `GpuSharing` for other plugins, which use it without importing `GpuSharing`.
+
+The plugins of this package ask for a `SharedRoom`. A plugin of another distribution that scores nodes by their devices
+reads `DeviceColumns`, the attribute `columns` of the `GpuSharing` of its profile, which is in the mapping under
+`SHARED_KEY`. To decide which devices of the chosen node a pod gets, it registers itself as a `DevicePolicy` under
+`POLICY_KEY` when it is made.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import attrs
 
@@ -10,11 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from pyscheduler.api import Pod
+    from pyscheduler_batch.gpu_sharing.device_shares import DeviceShares
 
-__all__ = ["SHARED_KEY", "SPREAD_KEY", "SharedRoom"]
+__all__ = ["POLICY_KEY", "SHARED_KEY", "SPREAD_KEY", "DevicePolicy", "Room", "SharedRoom"]
 
 #: The key of `handle.shared`, for a mapping of `GpuSharing` by profile.
 SHARED_KEY: Final = "pyscheduler-batch/gpu-sharing"
+#: The key of `handle.shared`, for a mapping of `DevicePolicy` by profile.
+POLICY_KEY: Final = "pyscheduler-batch/gpu-device-policy"
 #: The key for the names of the batch profiles whose policies spread pods over GPUs.
 SPREAD_KEY: Final = "pyscheduler-batch/gpu-spread"
 
@@ -32,3 +41,26 @@ class SharedRoom:
     has_room_now: Callable[[Pod, str, float], bool]
     #: Returns whether an evicted pod would get the same GPUs again on its node.
     keeps_devices: Callable[[Pod], bool]
+
+
+@attrs.frozen
+class Room:
+    """The devices of a node among which a pod gets some: `amount` of each of `devices` devices."""
+
+    node_name: str
+    amount: int
+    devices: int
+    #: The devices that pods share already, in the order in which sharing began. Not to be changed.
+    shared: DeviceShares
+    #: How many devices no pod has.
+    whole: int
+    #: Returns the name of the n-th of the whole devices that is shared from now on.
+    new: Callable[[int], str]
+
+
+class DevicePolicy(Protocol):
+    """A plugin that chooses the devices of the pods of its profile."""
+
+    def choose_devices(self, pod: Pod, room: Room) -> Sequence[str] | None:
+        """Return the names of the devices that the pod gets, or None to leave the choice to `GpuSharing`."""
+        ...
