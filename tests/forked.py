@@ -40,6 +40,7 @@ _MODULES = (
     "pyscheduler.scheduler.assembly",
     "pyscheduler_batch.hooks",
     "pyscheduler_coscheduling.hooks",
+    "pyscheduler_fgd.hooks",
     "pyscheduler_gang.hooks",
     "pyscheduler_kai.hooks",
     "pyscheduler_kube_batch.hooks",

@@ -1,0 +1,19 @@
+"""Register the six policies. pyscheduler finds this module through the package's entry point.
+
+The classes are given by name, so that they are imported only when a profile enables one of them.
+"""
+
+from __future__ import annotations
+
+from pyscheduler.framework.hooks import PluginRegistry, hookimpl
+
+__all__ = ["pyscheduler_register"]
+
+
+@hookimpl
+def pyscheduler_register(registry: PluginRegistry) -> None:
+    """Offer the plugins of this distribution."""
+    registry.require_api("1.1")
+    registry.add("FGD", "pyscheduler_fgd.gradient:FGD")
+    for name in ("BestFit", "DotProd", "GpuClustering", "GpuPacking", "Random"):
+        registry.add(name, f"pyscheduler_fgd.policies:{name}")
