@@ -108,7 +108,7 @@ def test_shared_gpus_are_replayed_alike() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["fifo", "drf", "proportion", "capacity", "kai"])
 def test_queues_are_replayed_alike(name: str) -> None:
-    """With reclaim, so that pods are evicted and jobs restarted."""
+    """With reclaim: under three of the policies, pods are evicted and jobs restarted."""
     jobs, cluster = crowd(60), Cluster.uniform(6)
     policy = policy_named(name)
     plan = queue_plan(policy, teams_of(jobs, cluster), jobs)
@@ -117,5 +117,5 @@ def test_queues_are_replayed_alike(name: str) -> None:
         return Replay(jobs, cluster, policy.config, registry=discover(), queues=plan, fidelity=fidelity)
 
     found = assert_twins(make)
-    if name != "fifo":
+    if name in {"drf", "capacity", "kai"}:
         assert any(len(run["spans"]) > 1 for run in found["runs"]), "no job was evicted"
