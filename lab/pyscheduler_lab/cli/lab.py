@@ -12,6 +12,7 @@ __all__ = ["SUBCOMMANDS", "command"]
 SUBCOMMANDS: Final = {
     "check": ("pyscheduler_lab.cli.lab_check", "Compare the results of a run with ranges, for CI."),
     "report": ("pyscheduler_lab.cli.lab_report", "Write one HTML file that compares runs."),
+    "reproduce": ("pyscheduler_lab.cli.reproduce", "Run a published experiment again, beside its results."),
     "verify": ("pyscheduler_lab.cli.lab_verify", "Run bundles again, and compare the results."),
     "whatif": ("pyscheduler_lab.cli.whatif", "Show what a change does to the pods of a cluster's dump."),
 }
