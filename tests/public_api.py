@@ -44,6 +44,7 @@ MODULES: Final = {
         "pyscheduler.podgroup",
         "pyscheduler.testing",
     ),
+    distributions.ROOT / "lab": ("pyscheduler_lab",),
     distributions.ROOT / "plugins/batch": (
         "pyscheduler_batch.contract",
         "pyscheduler_batch.dialects",

@@ -1,0 +1,117 @@
+"""`compare`: the comparison of policies as a Python function, whose results are Arrow tables.
+
+It does what `pyscheduler simulate --trace --compare` does, with a trace and nodes that may be made in Python. Arrow
+tables become frames with `table.to_pandas()` or `polars.from_arrow(table)`; the extra `frames` installs both libraries.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+import attrs
+import pyarrow as pa
+
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler_lab.results.columns import COLUMNS
+from pyscheduler_lab.results.comparison import PolicyResult, estimates, summary_of
+from pyscheduler_lab.results.runs import Run, Workload, play
+from pyscheduler_lab.results.settings import RunSettings
+from pyscheduler_lab.results.tables import TABLES
+from pyscheduler_lab.simulation.policies import jobs_of_teams, policy_named, teams_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyscheduler_lab.clusters import Cluster
+    from pyscheduler_lab.results.settings import Ties
+    from pyscheduler_lab.traces import Trace
+
+__all__ = ["Comparison", "compare"]
+
+#: Of an estimate, in the order of the columns of `Comparison.estimates`.
+_ESTIMATE: Final = ("mean", "low", "high", "difference", "difference_low", "difference_high")
+
+
+@attrs.frozen(kw_only=True)
+class Comparison:
+    """The runs of a comparison, in order of policies, then of seeds."""
+
+    runs: Sequence[Run]
+
+    @property
+    def summary(self) -> pa.Table:
+        """Return a row for each run: `policy`, `seed`, and the columns of results, as floats; null without a value."""
+        found = [summary_of(run) for run in self.runs]
+        keys = {"policy": [each.policy for each in found], "seed": [each.seed for each in found]}
+        return pa.table(
+            keys
+            | {column.name: pa.array([each.cells[column.name] for each in found], pa.float64()) for column in COLUMNS}
+        )
+
+    @property
+    def estimates(self) -> pa.Table:
+        """Return a row for each policy and column of results: the mean over seeds and its 95 % interval.
+
+        The columns `difference`, `difference_low` and `difference_high` are about the difference to the first policy,
+        seed by seed; they are null in its own rows.
+        """
+        by_policy: dict[str, list[Run]] = {}
+        for run in self.runs:
+            by_policy.setdefault(run.settings.policy, []).append(run)
+        results = [
+            PolicyResult(policy=name, runs=[summary_of(run) for run in runs]) for name, runs in by_policy.items()
+        ]
+        rows = [
+            {"policy": each.policy, "column": name} | {part: getattr(found, part) for part in _ESTIMATE}
+            for each in results
+            for name, found in estimates(each, results[0]).items()
+        ]
+        types = {"policy": pa.string(), "column": pa.string()} | dict.fromkeys(_ESTIMATE, pa.float64())
+        return pa.Table.from_pylist(rows, schema=pa.schema(list(types.items())))
+
+    def table(self, name: str) -> pa.Table:
+        """Return a table of the bundles (`jobs`, `pods`, `timeline`, `nodes`) of all runs, with `policy` and `seed`.
+
+        Raises `KeyError` for another name.
+        """
+        if name not in TABLES:
+            raise KeyError(f'no table "{name}"; there are {", ".join(TABLES)}')
+        found = []
+        for run in self.runs:
+            table = dict(run.tables.items())[name]
+            seeds = pa.array([run.settings.seed] * table.num_rows, pa.int64())
+            policies = pa.array([run.settings.policy] * table.num_rows, pa.string())
+            found.append(table.add_column(0, "seed", seeds).add_column(0, "policy", policies))
+        return pa.concat_tables(found)
+
+
+def compare(
+    trace: Trace,
+    cluster: Cluster,
+    policies: Sequence[str],
+    *,
+    seeds: int = 1,
+    quotas: Mapping[str, int] | None = None,
+    ties: Ties = "random",
+    fidelity: Literal["full", "decisions"] = "decisions",
+) -> Comparison:
+    """Replay a trace on a cluster under each policy, with the seeds 0 to `seeds` - 1.
+
+    A policy is a name, such as `fifo` or `kai`, or the path of a configuration file. `quotas`: GPUs by team (default:
+    in proportion to the work of the teams). `ties`: the choice among nodes of equal score. `fidelity`: `full` runs an
+    API server, too.
+
+    Raises `ConfigError` for an unknown policy, and for jobs or quotas that cannot be replayed.
+    """
+    if seeds < 1 or not policies or len({*policies}) < len(policies):
+        raise ConfigError("compare needs at least one seed, and each policy once")
+    jobs = jobs_of_teams(trace.jobs, source=trace.source)
+    workload = Workload(jobs=jobs, cluster=cluster, teams=teams_of(jobs, cluster, quotas))
+    runs = []
+    for policy in map(policy_named, policies):
+        for seed in range(seeds):
+            settings = RunSettings(
+                trace=trace.name, nodes=cluster.source, policy=policy.name, seed=seed, ties=ties, fidelity=fidelity
+            )
+            runs.append(play(workload, policy, settings))
+    return Comparison(runs=runs)

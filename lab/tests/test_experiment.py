@@ -1,0 +1,80 @@
+"""`compare` of the Python interface: its tables are those of the command, for jobs that were made in Python."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lab.tests.test_policies import crowded_jobs
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler_lab import Cluster, Comparison, Trace, compare
+from pyscheduler_lab.results.columns import COLUMNS
+from pyscheduler_lab.results.comparison import estimate
+
+NOTEBOOK = Path(__file__).parents[2] / "examples/19-notebook/compare.ipynb"
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Comparison:
+    """Return a comparison of two policies with two seeds."""
+    trace = Trace(jobs=crowded_jobs(12))
+    return compare(trace, Cluster.read("6x8gpu"), ["fifo", "binpack"], seeds=2)
+
+
+def test_summary_has_a_row_for_each_run(comparison: Comparison) -> None:
+    """In order of policies, then of seeds; a column that a family does not have is null."""
+    rows = comparison.summary.to_pylist()
+    assert [(row["policy"], row["seed"]) for row in rows] == [("fifo", 0), ("fifo", 1), ("binpack", 0), ("binpack", 1)]
+    assert [*rows[0]] == ["policy", "seed", *(column.name for column in COLUMNS)]
+    assert [row["jobs"] for row in rows] == [12] * 4
+    assert rows[0]["finished"] == 12
+    assert [row["share_error_mean"] is None for row in rows] == [False, False, True, True]
+
+
+def test_estimates_are_those_of_the_seeds(comparison: Comparison) -> None:
+    """With the difference to the first policy, seed by seed."""
+    waits = {
+        name: [row["wait_mean_s"] for row in comparison.summary.to_pylist() if row["policy"] == name]
+        for name in ("fifo", "binpack")
+    }
+    rows = {(row["policy"], row["column"]): row for row in comparison.estimates.to_pylist()}
+    assert len(rows) == 2 * len(COLUMNS)
+    expected = estimate(waits["binpack"], waits["fifo"])
+    found = rows["binpack", "wait_mean_s"]
+    assert (found["mean"], found["difference"]) == (expected.mean, expected.difference)
+    assert rows["fifo", "wait_mean_s"]["difference"] is None
+
+
+def test_tables_name_their_run(comparison: Comparison) -> None:
+    """Each row of a table of the bundles has its policy and its seed."""
+    jobs = comparison.table("jobs")
+    assert jobs.num_rows == 4 * 12
+    assert jobs.column_names[:2] == ["policy", "seed"]
+    with pytest.raises(KeyError, match='no table "queues"; there are jobs, pods, timeline, nodes'):
+        comparison.table("queues")
+
+
+def test_mistakes_are_told() -> None:
+    """In one line."""
+    trace, cluster = Trace(jobs=crowded_jobs(2)), Cluster.read("6x8gpu")
+    with pytest.raises(ConfigError, match="each policy once"):
+        compare(trace, cluster, ["fifo", "fifo"])
+    with pytest.raises(ConfigError, match="at least one seed"):
+        compare(trace, cluster, ["fifo"], seeds=0)
+    with pytest.raises(ConfigError, match='no policy "lottery"'):
+        compare(trace, cluster, ["lottery"])
+
+
+def test_notebook_runs() -> None:
+    """It has at most fifteen lines, and its last cell returns a row for each policy."""
+    cells = [
+        "".join(each["source"]) for each in json.loads(NOTEBOOK.read_text())["cells"] if each["cell_type"] == "code"
+    ]
+    assert sum(len(cell.splitlines()) for cell in cells) <= 15
+    names: dict[str, object] = {}
+    for cell in cells[:-1]:
+        exec(cell, names)
+    shown = eval(cells[-1], names)
+    assert [row["policy"] for row in shown.to_pylist()] == ["fifo", "binpack", "kai"]
