@@ -13,7 +13,7 @@ from pyscheduler_lab import Cluster, Comparison, Trace, compare
 from pyscheduler_lab.results.columns import COLUMNS
 from pyscheduler_lab.results.comparison import estimate
 
-NOTEBOOK = Path(__file__).parents[2] / "examples/19-notebook/compare.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "examples/20-notebook/compare.ipynb"
 
 
 @pytest.fixture(scope="module")
