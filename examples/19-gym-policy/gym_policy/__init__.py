@@ -1,0 +1,1 @@
+"""A policy that was learned in an environment of the lab, as a Score plugin."""

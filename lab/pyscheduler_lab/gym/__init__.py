@@ -1,0 +1,35 @@
+"""A Gymnasium environment of scheduling decisions, and the way of a learned policy into a profile.
+
+Belongs here: observations, the environment, and the Score plugin that asks a policy. Does not belong here: learning
+algorithms; any library that knows Gymnasium has them. The environment needs the extra `gym`. The plugin does not, so
+that a cluster can run a policy without Gymnasium; therefore the modules are imported lazily.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyscheduler import lazy_names
+
+if TYPE_CHECKING:
+    from pyscheduler_lab.gym.environment import SchedulingEnv as SchedulingEnv
+    from pyscheduler_lab.gym.observation import (
+        NODE_FEATURES as NODE_FEATURES,
+        POD_FEATURES as POD_FEATURES,
+        split as split,
+    )
+    from pyscheduler_lab.gym.policy import PolicyScore as PolicyScore
+
+#: The module of each name.
+_MODULES = {
+    "NODE_FEATURES": "pyscheduler_lab.gym.observation",
+    "POD_FEATURES": "pyscheduler_lab.gym.observation",
+    "PolicyScore": "pyscheduler_lab.gym.policy",
+    "SchedulingEnv": "pyscheduler_lab.gym.environment",
+    "split": "pyscheduler_lab.gym.observation",
+}
+
+__all__ = list(_MODULES)
+
+if not TYPE_CHECKING:  # type checkers would accept every name
+    __getattr__ = lazy_names(__name__, _MODULES)

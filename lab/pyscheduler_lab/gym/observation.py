@@ -1,0 +1,101 @@
+"""The observation of a policy: free room of every node, then the requests of the pod, as one flat array.
+
+The environment and the Score plugin compute it from the same columns of a snapshot, so that a policy sees in a profile
+what it saw in training. All values are shares from 0 to 1: of the largest node of the cluster in each resource, or of
+one GPU. Nodes are in the order of the snapshot's rows, which is the order in which they were added.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from pyscheduler.api import pod_requests
+from pyscheduler_batch.gpu_sharing.device_shares import share_request
+from pyscheduler_lab.clusters.node import GPU
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework import Nodes
+    from pyscheduler_batch.gpu_sharing.plugin import GpuSharing
+
+__all__ = ["NODE_FEATURES", "POD_FEATURES", "observation_size", "observe", "split"]
+
+NODE_FEATURES: Final[Sequence[str]] = (
+    "free_cpu",
+    "free_memory",
+    "free_gpus",
+    "shared_gpu_room",
+    "most_shared_gpu_room",
+    "gpus",
+)
+"""The features of a node: free CPU and memory; GPUs that no pod has a part of; the sum of the free parts of GPUs that
+pods share; the largest of these parts; all GPUs."""
+
+POD_FEATURES: Final[Sequence[str]] = ("cpu", "memory", "gpus", "gpu_part")
+"""The features of a pod: requested CPU, memory and GPUs, and the part of each GPU that it gets; 1 for whole GPUs."""
+
+
+def observation_size(nodes: int) -> int:
+    """Return the length of an observation of so many nodes."""
+    return nodes * len(NODE_FEATURES) + len(POD_FEATURES)
+
+
+def split(observation: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return float32[n, 6], the features of the nodes, and float32[4], those of the pod; both are views."""
+    nodes, pod = observation[: -len(POD_FEATURES)], observation[-len(POD_FEATURES) :]
+    return nodes.reshape(-1, len(NODE_FEATURES)), pod
+
+
+def observe(nodes: Nodes, pod: Pod | None, sharing: GpuSharing | None) -> NDArray[np.float32]:
+    """Return the observation of a pod before it is placed; without a pod, its features are 0.
+
+    `sharing` knows which parts of GPUs are free; None if the profile does not share GPUs.
+    """
+    found = np.zeros(observation_size(len(nodes)), dtype=np.float32)
+    table, request = split(found)
+    cpu, memory, gpus = (nodes.allocatable(name) for name in ("cpu", "memory", GPU))
+    most_cpu, most_memory, most_gpus = (max(int(each.max(initial=0)), 1) for each in (cpu, memory, gpus))
+    table[:, 0] = (cpu - nodes.requested("cpu")) / most_cpu
+    table[:, 1] = (memory - nodes.requested("memory")) / most_memory
+    table[:, 2] = (gpus - nodes.requested(GPU)) / most_gpus
+    table[:, 5] = gpus / most_gpus
+    if sharing is not None:
+        _add_shared(table, nodes, sharing, most_gpus)
+    if pod is not None:
+        requests = pod_requests(pod)
+        request[0] = requests.get("cpu", 0) / most_cpu
+        request[1] = requests.get("memory", 0) / most_memory
+        whole = requests.get(GPU, 0)
+        request[2], request[3] = whole / most_gpus, float(whole > 0)
+        share = _share(pod, has_whole_gpus=whole > 0)
+        if share is not None:
+            request[2], request[3] = share[0] / most_gpus, share[1]
+    return np.clip(found, 0, 1, out=found)
+
+
+def _add_shared(table: NDArray[np.float32], nodes: Nodes, sharing: GpuSharing, most_gpus: int) -> None:
+    """Replace the GPUs that no pod has a part of, and add the room of shared GPUs."""
+    devices = sharing.columns.of(nodes)
+    table[:, 2] = devices.whole / most_gpus
+    if len(devices.used):
+        # A GPU that does not exist has no room.
+        room = np.maximum(devices.capacity - devices.used, 0) / np.maximum(devices.capacity, 1)
+        table[:, 3] = room.sum(axis=0) / most_gpus
+        table[:, 4] = room.max(axis=0)
+
+
+def _share(pod: Pod, *, has_whole_gpus: bool) -> tuple[int, float] | None:
+    """Return how many GPUs a pod shares, and the part of each; None if it shares none, or its request is wrong."""
+    if not pod.annotations:
+        return None
+    try:
+        share = share_request(pod.annotations, has_whole_gpus=has_whole_gpus)
+    except ValueError:
+        return None
+    return None if share is None or share.memory else (share.devices, float(share.portion))

@@ -1,0 +1,73 @@
+"""A Score plugin that asks a policy which node it prefers.
+
+The policy sees the observation of the environment and gives a score for each action, as a network does before the
+softmax. The plugin takes the scores of the feasible nodes. The last action, which leaves the pod pending, has no
+effect: a Score plugin runs only if the pod gets a node.
+
+    class Learned(PolicyScore):
+        name = "Learned"
+
+        def action_scores(self, observation):
+            return network(observation)
+
+Other Score plugins of the profile count, too. For the policy to decide alone, disable them: `score: {disabled: [{name:
+"*"}], enabled: [{name: Learned}]}`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from pyscheduler.framework import ScorePlugin
+from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY
+from pyscheduler_lab.gym.observation import observe
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pyscheduler.api import Pod
+    from pyscheduler.framework import CycleState, Handle, Nodes
+    from pyscheduler_batch.gpu_sharing.plugin import GpuSharing
+
+__all__ = ["PolicyScore"]
+
+_BEST: Final = 100
+
+
+class PolicyScore(ScorePlugin):
+    """Base class of plugins that rank nodes with a policy; set `name` and define `action_scores`."""
+
+    def __init__(self, args: object = None, handle: Handle | None = None) -> None:
+        super().__init__(args, handle)
+        #: By profile; the plugin GpuSharing enters itself, if the profile has it.
+        self._sharing: dict[str, GpuSharing] = handle.shared(SHARED_KEY, dict) if handle is not None else {}
+
+    def action_scores(self, observation: NDArray[np.float32]) -> NDArray[np.floating]:
+        """Return a score for each action: float[n + 1] for n nodes, of which the greatest feasible one is chosen."""
+        raise NotImplementedError
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:  # noqa: ARG002 - the contract's
+        """Return 100 for the nodes that the policy prefers, and less for the others, in proportion to their scores."""
+        every = self.handle.snapshot.nodes
+        observation = observe(every, pod, self._sharing.get(self.handle.profile_name))
+        told = np.asarray(self.action_scores(observation), dtype=np.float64)
+        if told.shape != (len(every) + 1,):
+            raise ValueError(
+                f"action_scores returned an array of shape {told.shape}; it must have {len(every) + 1} scores, one for "
+                "each node and one for no node"
+            )
+        return _as_scores(told[nodes.rows])
+
+
+def _as_scores(told: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return whole numbers from 0 to 100; only the greatest value has 100."""
+    if not np.isfinite(told).all():
+        raise ValueError("action_scores returned a score of a feasible node that is not finite")
+    low, high = told.min(), told.max()
+    if low == high:
+        return np.zeros(len(told), dtype=np.int64)
+    scores: NDArray[np.int64] = np.floor((told - low) / (high - low) * (_BEST - 1)).astype(np.int64)
+    scores[told == high] = _BEST
+    return scores
