@@ -52,7 +52,7 @@ class _Source:
     apart: Read
     clock: Clock
     answers: Answers = attrs.Factory(Answers)
-    #: Plurals of the kinds that may not be listed.
+    #: The resources that may not be listed.
     unread: list[str] = attrs.Factory(list)
     #: None if the cluster is in files.
     leader: LeaderFacts | None = None
@@ -163,10 +163,10 @@ async def _explain_live(
             await _ask_each(options.pods, reader.answer, source.answers)
             remark = "what they say is not known"
         else:
-            remark = "the evaluation assumes that there are none"
+            remark = "what depends on them is unknown"
             if leader.why_no_config:
                 source.notes.insert(0, f"the default profile is used: {leader.why_no_config}")
-        source.notes.extend(f"these credentials may not list {plural}; {remark}" for plural in dict.fromkeys(unread))
+        source.notes.extend(f"these credentials may not list {name}; {remark}" for name in dict.fromkeys(unread))
         return source.answers
     finally:
         await transport.close()
@@ -302,6 +302,7 @@ async def _evaluated_alone(
     from pyscheduler.cli.disruption import disruption_steps, victim_steps
     from pyscheduler.cli.explanation import explanation_of
     from pyscheduler.cli.job_steps import PodQuestion, job_steps
+    from pyscheduler.cli.unread_kinds import refused_by_plugin, with_doubt
     from pyscheduler.framework.work_sources import WorkSourcePlugin
     from pyscheduler.scheduler.evaluation import evaluate
 
@@ -345,6 +346,7 @@ async def _evaluated_alone(
     last = next((row for row, step in enumerate(explained.steps) if step.name == "condition"), len(explained.steps))
     steps = [*evicted, *explained.steps[:last], *victims, *explained.steps[last:]]
     explained = attrs.evolve(explained, steps=steps)
+    explained = with_doubt(explained, found, refused_by_plugin(found, source.unread))
     if source.leader is None or not is_stored:
         return Answer(pod=pod.key, evaluation=found, explanation=explained)
     known = await source.leader.stories_of(pod.namespace, pod.name)

@@ -23,12 +23,27 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.evaluation import Evaluation
     from pyscheduler.stories.view import StoryView
 
-__all__ = ["GATED", "HOLDS", "INFO", "NO_PROFILE", "OK", "Answer", "Explanation", "Step", "explanation_of", "next_of"]
+__all__ = [
+    "GATED",
+    "HOLDS",
+    "INFO",
+    "NO_PROFILE",
+    "OK",
+    "UNKNOWN",
+    "Answer",
+    "Explanation",
+    "Step",
+    "explanation_of",
+    "next_of",
+    "pod_scheduled",
+]
 
-#: The results of a step: no objection, the step holds the pod or job, or a fact that decides nothing by itself.
+#: The results of a step: no objection, the step holds the pod or job, a fact that decides nothing by itself, or unknown
+#: because the user may not list what the step reads.
 OK: Final = "ok"
 HOLDS: Final = "holds"
 INFO: Final = "info"
+UNKNOWN: Final = "unknown"
 
 #: Reasons: no profile has the pod's schedulerName, and the pod has scheduling gates.
 NO_PROFILE: Final = "NoProfile"
@@ -57,7 +72,8 @@ class Explanation:
 
     #: The pod or workload in words.
     subject: str
-    #: `waits` or `fits`; `placed` if nothing was evaluated and the pod has a node.
+    #: `waits`, `fits`, or `unknown` if the user may not list enough; `placed` if nothing was evaluated and the pod has
+    #: a node.
     verdict: str
     #: The reason of the first step that holds the pod; "" if none does.
     reason: str
@@ -131,7 +147,7 @@ def _scheduler(
     if job is not None and job.assumed:
         return Step("scheduler", INFO, "", f"{text}; {job.assumed}")
     # A pod of a manifest, and a pod that has a node or a condition, has or may have another scheduler.
-    is_unseen = waits and _pod_scheduled(found) is None
+    is_unseen = waits and pod_scheduled(found) is None
     return Step("scheduler", HOLDS if is_unseen else INFO, NO_PROFILE if is_unseen else "", text)
 
 
@@ -201,7 +217,7 @@ def _preemption(found: Evaluation) -> list[Step]:
     return [Step("preemption", INFO, "", text)]
 
 
-def _pod_scheduled(found: Evaluation) -> tuple[str, str] | None:
+def pod_scheduled(found: Evaluation) -> tuple[str, str] | None:
     """Return reason and message of the condition PodScheduled, if it says that the pod has no node."""
     for each in found.pod.status.conditions:
         if each.type == "PodScheduled" and each.status == "False":
@@ -211,7 +227,7 @@ def _pod_scheduled(found: Evaluation) -> tuple[str, str] | None:
 
 def _condition(found: Evaluation, steps: Sequence[Step], job: JobSteps | None) -> list[Step]:
     """Return the step that compares the steps with the pod's condition."""
-    said = _pod_scheduled(found)
+    said = pod_scheduled(found)
     if said is None:
         return []
     reason, message = said

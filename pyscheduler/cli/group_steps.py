@@ -17,6 +17,7 @@ from pyscheduler.api import EndedPod, Pod
 from pyscheduler.cli.explanation import HOLDS, INFO, OK, Step
 from pyscheduler.cli.job_steps import JobSteps
 from pyscheduler.cli.podgroup.summary import summary_of
+from pyscheduler.cli.unread_kinds import unknown_step
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.diagnosis import FitError, NoNodesError
 from pyscheduler.framework.errors import PluginError
@@ -56,6 +57,9 @@ async def group_steps(question: PodQuestion) -> JobSteps | None:
     if state is None:
         return None
     dialect = directory.dialect_of(state)
+    refused = question.refused(dialect.kinds)
+    if refused and not state.group.is_declared:
+        return JobSteps(steps=[unknown_step("group", refused)])
     summary = summary_of(state, dialect)
     is_served = question.is_served and dialect.claimed_by in question.profile.plugins
     steps = [_members(summary, is_served=is_served)]

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pyscheduler.cli.added_commands import added
+from pyscheduler.cli.unread_kinds import refused_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from pyscheduler.api import Pod
+    from pyscheduler.api import Pod, ResourceKind
     from pyscheduler.cli.explain_options import ExplainOptions
     from pyscheduler.cli.explanation import Step
     from pyscheduler.cluster.object_sources import Read
@@ -40,11 +41,15 @@ class PodQuestion:
     scheduler: Scheduler
     #: Returns the objects of a kind; each kind is listed once.
     read: Read
-    #: Plurals of the kinds that may not be listed; `read` adds them.
+    #: The resources that may not be listed; `read` adds them.
     unread: list[str]
     #: The configuration of the scheduler: that of `--config`, of the leader, or the default.
     config: Configuration
     options: ExplainOptions
+
+    def refused(self, kinds: Iterable[ResourceKind]) -> list[str]:
+        """Return which of some kinds may not be listed, once they were read."""
+        return refused_of(kinds, self.unread)
 
     @property
     def is_served(self) -> bool:

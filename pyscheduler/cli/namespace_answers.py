@@ -42,7 +42,7 @@ class NamespaceReader:
     leader: LeaderFacts
     client: ClusterClient
     read: Read
-    #: Grows by the plurals of the kinds that may not be listed.
+    #: Grows by the resources that may not be listed.
     unread: Sequence[str]
     notes: list[str]
     refusal: ForbiddenError
@@ -104,7 +104,7 @@ async def gone(
 ) -> Answer:
     """Return the stories of a pod that does not exist any more. Raises `ConfigError` if there are none.
 
-    `kind` is that of a workload, or "". `unread` has the plurals of the kinds that may not be listed.
+    `kind` is that of a workload, or "". `unread` has the resources that may not be listed.
     """
     key = f"{namespace}/{name}"
     if kind:

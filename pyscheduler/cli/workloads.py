@@ -19,6 +19,7 @@ from pyscheduler.api import KubeObject, ReplicaSet, ReplicationController, State
 from pyscheduler.cli.explanation import HOLDS, INFO, Explanation, Step
 from pyscheduler.cli.podgroup.reader import CORE_EVENTS, CoreEvent
 from pyscheduler.cluster.kinds_within import within
+from pyscheduler.cluster.object_sources import resource_of
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def kind_called(word: str) -> str:
 
 def refused_kinds(unread: Iterable[str], kind: str = "") -> list[str]:
     """Return the plurals of the workloads, of one kind or of all, that are among those that may not be listed."""
-    return [each.plural for each in _KINDS if each.plural in unread and kind in {"", each.kind}]
+    return [each.plural for each in _KINDS if resource_of(each) in unread and kind in {"", each.kind}]
 
 
 @attrs.frozen(kw_only=True)
@@ -113,7 +114,7 @@ async def waiting_pod(
 ) -> Explanation | Pod | None:
     """Return why the pods of a workload could not be created, or the first of its pods that waits; None without it.
 
-    `unread` has the plurals of the kinds that `read` was not allowed to list. Raises `ConfigError` if workloads of the
+    `unread` has the resources that `read` was not allowed to list. Raises `ConfigError` if workloads of the
     kind may not be listed, or if no pod of the workload waits. The first arguments are those of `find_workload`.
     """
     found = await find_workload(kind, name, namespace, read, pods)

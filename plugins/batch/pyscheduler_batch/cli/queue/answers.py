@@ -71,8 +71,8 @@ async def read_cluster(
     queue_rows = _queue_rows(registry)
     _check_dialect(options.dialect, queue_rows)
     inventory = await read_inventory(source.read, queue_rows=queue_rows, unread=source.unread)
-    for plural in dict.fromkeys(source.unread) if warns else ():
-        echo(f"Warning: {plural} may not be listed, and count as absent", err=True)
+    for name in dict.fromkeys(source.unread) if warns else ():
+        echo(f"Warning: {name} may not be listed, and count as absent", err=True)
     schedulers = schedulers_of(inventory)
     wanted = options.dialect
     # Profiles of every preset read the queues of other distributions' dialects.

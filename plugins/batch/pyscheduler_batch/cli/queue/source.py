@@ -32,7 +32,7 @@ class Source:
     read: Read
     #: The namespace of the kubeconfig's context.
     namespace: str = "default"
-    #: Plurals of the kinds that may not be listed; `read` adds them.
+    #: The resources that may not be listed; `read` adds them.
     unread: list[str] = attrs.Factory(list)
 
 

@@ -1,0 +1,191 @@
+"""`explain` for operators whose credentials lack some kinds, and with the ClusterRole of the documentation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kube_testserver.test_server import TestServer
+from pyscheduler.cli.leader import Leader
+from pyscheduler.testing import node_manifest, pod_manifest
+from tests.cli.conftest import Run
+
+Object = dict[str, Any]
+#: Runs `explain` as a service account.
+As = Callable[..., tuple[int, str, str]]
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/how-to/why-a-pod-waits.md"
+RBAC = "rbac.authorization.k8s.io"
+NO_DEVICES = "0/1 nodes are available: 1 cannot allocate all claims."
+NO_CPU = "0/1 nodes are available: 1 Insufficient cpu."
+#: By configuration, how a pod names the group `g`; the pod is called like the configuration.
+GROUPS: dict[str, Object] = {
+    "default": {},
+    "in-tree-gang": {},
+    "coscheduling": {"labels": {"scheduling.x-k8s.io/pod-group": "g"}},
+    "gang": {"labels": {"pod-group.scheduling.sigs.k8s.io": "g"}},
+    "batch-kai": {"annotations": {"pod-group-name": "g"}},
+    "batch-volcano": {"annotations": {"scheduling.k8s.io/group-name": "g"}},
+    "batch-kube-batch": {"annotations": {"scheduling.k8s.io/group-name": "g"}},
+}
+
+
+def account(name: str, rules: list[Object]) -> list[Object]:
+    """Return a service account with a ClusterRole for the whole cluster."""
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
+    role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": name}
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "default"}},
+        {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules},
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "subjects": [subject],
+            "roleRef": role,
+        },
+    ]
+
+
+def documented() -> list[Object]:
+    """Return the rules of the ClusterRole of the documentation."""
+    text = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (role,) = (one for one in map(yaml.safe_load, text) if one.get("kind") == "ClusterRole")
+    rules: list[Object] = role["rules"]
+    return rules
+
+
+def scheduler_name(config: str) -> str:
+    """Return the first schedulerName of an example configuration."""
+    return str(yaml.safe_load((ROOT / f"configs/{config}.yaml").read_text())["profiles"][0]["schedulerName"])
+
+
+def waiting(name: str, message: str = "", *, claim: str = "", **spec: Any) -> Object:
+    """Return a pod without a node; with a message it has the condition PodScheduled, with a claim it uses that."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    pod = pod_manifest(name, status={"conditions": [condition]} if message else None, **spec)
+    if claim:
+        pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": claim}]
+    return pod
+
+
+def objects() -> list[Object]:
+    """Return a node without devices, the accounts, and pods that wait."""
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "one", "namespace": "default"},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "fpga", "count": 1}}]}},
+    }
+    device_class = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "fpga"}, "spec": {}}
+    few = {"apiGroups": [""], "resources": ["pods", "nodes", "namespaces"], "verbs": ["get", "list"]}
+    claims = {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["list"]}
+    made = [
+        node_manifest("n1", allocatable={"cpu": "1"}),
+        device_class,
+        claim,
+        *account("poor", [few, claims]),
+        *account("operator", documented()),
+        waiting("devices", NO_DEVICES, claim="one"),
+        waiting("unseen", claim="one"),
+        waiting("cpu", NO_CPU, requests={"cpu": "4"}),
+    ]
+    for config, metadata in GROUPS.items():
+        pod = waiting(config, NO_CPU if metadata else "", scheduler_name=scheduler_name(config))
+        pod["metadata"] |= metadata
+        made.append(pod)
+    return made
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestServer]:
+    """Serve the cluster over HTTP."""
+    file = tmp_path_factory.mktemp("unread") / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all(objects()))
+    with TestServer(authorization="rbac", controllers=False, lifecycle=False, load=[file]) as running:
+        yield running
+
+
+@pytest.fixture
+def explain(server: TestServer, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> As:
+    """Return a function that runs `explain` as an account; there is no leader."""
+
+    async def find_leader(*_: object, **__: object) -> Leader:
+        return Leader(why="the leader was not found")
+
+    monkeypatch.setattr("pyscheduler.cli.leader_story.find_leader", find_leader)
+
+    def explain(user: str, *arguments: object) -> tuple[int, str, str]:
+        config = yaml.safe_load(Path(server.kubeconfig).read_text())
+        token = server.run(lambda cluster: cluster.account_token("default", user))
+        config["users"][0]["user"] = {"token": token}
+        file = tmp_path / "kubeconfig"
+        file.write_text(yaml.safe_dump(config))
+        code, out, err = run("explain", "--kubeconfig", file, *arguments)
+        return code, " ".join(out.split()), err
+
+    return explain
+
+
+def test_rejection_for_an_unlisted_kind_is_unknown(explain: As) -> None:
+    """The condition decides; the message that an object does not exist would be untrue."""
+    code, out, err = explain("poor", "devices")
+    assert code == 0, err
+    assert "Verdict: waits: Unschedulable" in out
+    assert "does not exist" not in out
+    assert "unknown: these credentials may not list" in out
+    assert "deviceclasses.resource.k8s.io" in out
+    assert f"PodScheduled is False: Unschedulable: {NO_DEVICES}" in out
+    assert "Next: a sure answer needs credentials that may list" in out
+    assert "may not list deviceclasses.resource.k8s.io; what depends on them is unknown" in err
+
+
+def test_verdict_is_unknown_without_a_condition(explain: As) -> None:
+    """Nothing is known of a pod that no scheduler has tried, if its plugins lack a kind."""
+    code, out, err = explain("poor", "unseen")
+    assert code == 0, err
+    assert "Verdict: unknown " in out
+    assert "does not exist" not in out
+
+
+def test_certain_rejection_stays_the_verdict(explain: As) -> None:
+    """A plugin that reads only nodes and pods is as sure as ever."""
+    code, out, err = explain("poor", "cpu")
+    assert code == 0, err
+    assert "Verdict: waits: Unschedulable" in out
+    assert "4 cpu; most free 1 on n1" in out
+    assert "unknown" not in out
+
+
+@pytest.mark.parametrize("config", [name for name, metadata in GROUPS.items() if metadata])
+def test_group_that_may_not_be_listed_is_not_missing(explain: As, config: str) -> None:
+    """The step of the group or job is unknown, and the condition is the verdict."""
+    code, out, err = explain("poor", config, "--config", ROOT / f"configs/{config}.yaml")
+    assert code == 0, err
+    assert "Verdict: waits: Unschedulable" in out
+    assert "does not exist" not in out
+    assert "DoesNotExist" not in out
+    assert re.search(r"(job|group) unknown - unknown: these credentials may not list podgroups\.", out), out
+    assert f"PodScheduled is False: Unschedulable: {NO_CPU}" in out
+
+
+@pytest.mark.parametrize("config", GROUPS)
+def test_documented_role_reads_everything(explain: As, config: str) -> None:
+    """With the ClusterRole of the documentation, nothing is missing for any of these profiles."""
+    _, out, err = explain("operator", config, "--config", ROOT / f"configs/{config}.yaml")
+    assert "Verdict: " in out, err
+    assert "may not list" not in out + err
+
+
+def test_documented_role_reads_workloads_and_the_lease(explain: As) -> None:
+    """Workloads and their events are listed only to look a workload up; the lease is read to find the leader."""
+    code, _, err = explain("operator", "deployment/none")
+    assert (code, err) == (1, "error: Deployment default/none does not exist\n")
+    lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get"]}
+    assert lease in documented()
