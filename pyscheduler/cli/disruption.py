@@ -4,8 +4,7 @@ The condition DisruptionTarget says that a pod is evicted, until it is gone. Onl
 if there are no other victims. A budget keeps no pod pending, so no other step would name it.
 
 A preemptor waits on its nominated node until its victims have ended. If one does not end in time, the preemptor gives
-the node up, and nothing about it names the victim any more; then the victims that outlive their grace period are named,
-on whichever node they are.
+the node up, and nothing about it names the victim any more; `held_room` finds the victims that keep it from a node.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.cluster.object_sources import Read
 
-__all__ = ["disruption_steps", "victim_steps"]
+__all__ = ["disruption_steps", "overdue_step", "victim_steps"]
 
 _BUDGETS: Final = kind_of(PodDisruptionBudget, "poddisruptionbudgets")
 #: How many victims a step lists.
@@ -59,20 +58,27 @@ async def disruption_steps(pod: Pod, read: Read, pods: Iterable[Pod]) -> list[St
 
 
 def victim_steps(pod: Pod, pods: Iterable[Pod], now: float) -> list[Step]:
-    """Return the step that names the pods for whose end a pod waits; none if there are none.
+    """Return the step that names the pods for whose end a pod waits on its nominated node; none if there are none.
 
     `pods` are those of the cluster; `now` is in seconds since the epoch.
     """
     node = pod.status.nominated_node_name
-    ending = [each for each in pods if each.is_terminating and each.node_name and each.uid != pod.uid]
-    if node:
-        ending = [
-            each for each in ending if each.node_name == node and (each.priority < pod.priority or is_preempted(each))
-        ]
-        text = f"{node} is promised to the pod, when these pods have ended: "
-    else:
-        ending = [each for each in ending if is_preempted(each) and ends_at(each, now) < now]
-        text = "pods that a scheduler has evicted, and that outlive their grace period: "
+    ending = [
+        each
+        for each in pods
+        if node and each.node_name == node and each.is_terminating and each.uid != pod.uid
+        if each.priority < pod.priority or is_preempted(each)
+    ]
+    return _victims(f"{node} is promised to the pod, when these pods have ended: ", ending, now)
+
+
+def overdue_step(evicted: Iterable[Pod], now: float) -> list[Step]:
+    """Return the step that names the evicted pods that outlive their grace period; none if there are none."""
+    overdue = [each for each in evicted if ends_at(each, now) < now]
+    return _victims("pods that a scheduler has evicted, and that outlive their grace period: ", overdue, now)
+
+
+def _victims(text: str, ending: list[Pod], now: float) -> list[Step]:
     if not ending:
         return []
     ending.sort(key=lambda each: (ends_at(each, now), each.key))

@@ -301,6 +301,7 @@ async def _evaluated_alone(
     """Return the evaluation of a pod that is not in the cache."""
     from pyscheduler.cli.disruption import disruption_steps, victim_steps
     from pyscheduler.cli.explanation import explanation_of
+    from pyscheduler.cli.held_room import held_room_steps
     from pyscheduler.cli.job_steps import PodQuestion, job_steps
     from pyscheduler.cli.unread_kinds import refused_by_plugin, with_doubt
     from pyscheduler.framework.work_sources import WorkSourcePlugin
@@ -310,11 +311,14 @@ async def _evaluated_alone(
     is_stored = scheduler.pods.get(pod.name, pod.namespace) is not None
     is_bound = bool(pod.node_name)
     evicted = await disruption_steps(pod, source.read, scheduler.pods)
-    victims = [] if is_bound else victim_steps(pod, scheduler.pods, source.clock.wall())
+    now = source.clock.wall()
+    victims = [] if is_bound else victim_steps(pod, scheduler.pods, now)
     if is_bound:
         pod = pod.with_node_name("")
     profile = scheduler.profiles.get(pod.scheduler_name) or next(iter(scheduler.profiles.values()))
     found = await evaluate(scheduler, profile, pod, reserve=True, miss_notes=notes)
+    if not victims:
+        victims = await held_room_steps(scheduler, pod, found, now)
     job = None
     if is_stored and not is_bound:
         question = PodQuestion(

@@ -1,0 +1,73 @@
+"""The steps of a pod that finds no room because others hold it: nominated pods, and evicted pods that do not end.
+
+Filter plugins count a nominated pod on its node as if it ran there, so their texts name amounts that are free, and not
+the pod that holds them. The pod is evaluated once more without these pods; only those on nodes that fit then are named.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyscheduler.cli.disruption import overdue_step
+from pyscheduler.cli.explanation import INFO, Step
+from pyscheduler.framework.departures import is_preempted
+from pyscheduler.framework.interfaces import NominatingInfo
+from pyscheduler.scheduler.evaluation import evaluate
+
+if TYPE_CHECKING:
+    from pyscheduler.api import Pod
+    from pyscheduler.framework.pod_info import PodInfo
+    from pyscheduler.scheduler.evaluation import Evaluation
+    from pyscheduler.scheduler.scheduler import Scheduler
+
+__all__ = ["held_room_steps"]
+
+#: How many pods a step lists.
+_NAMED: Final = 5
+
+
+async def held_room_steps(scheduler: Scheduler, pod: Pod, found: Evaluation, now: float) -> list[Step]:
+    """Return the steps that name the pods without which the pod would fit; none if there are none.
+
+    `found` is the evaluation of the pod; `now` is in seconds since the epoch.
+    """
+    if found.filtered is None or found.feasible is not None or found.error is not None:
+        return []
+    nominator = scheduler.queue.nominator
+    heirs = {
+        name: [
+            info for info in nominator.pods_on(name) if info.pod.uid != pod.uid and info.pod.priority >= pod.priority
+        ]
+        for name in [*nominator.nodes]
+    }
+    ending = [each for each in scheduler.pods if each.is_terminating and each.node_name and is_preempted(each)]
+    if not ending and not any(heirs.values()):
+        return []
+    nodes = await _nodes_without(scheduler, pod, found, heirs, ending)
+    held = [
+        f"{name} for {info.pod.key} (priority {info.pod.priority})" for name in nodes for info in heirs.get(name, ())
+    ]
+    more = f"; and {len(held) - _NAMED} more" if len(held) > _NAMED else ""
+    steps = [Step("nominated", INFO, "", f"room is held on {'; '.join(held[:_NAMED])}{more}")] if held else []
+    return [*steps, *overdue_step([each for each in ending if each.node_name in nodes], now)]
+
+
+async def _nodes_without(
+    scheduler: Scheduler, pod: Pod, found: Evaluation, heirs: dict[str, list[PodInfo]], ending: list[Pod]
+) -> list[str]:
+    """Return the nodes on which the pod would fit without some nominated pods and some pods that are ending."""
+    nominator, cache = scheduler.queue.nominator, scheduler.cache
+    for info in (info for infos in heirs.values() for info in infos):
+        nominator.delete(info.pod)
+    for each in ending:
+        cache.remove_pod(each)
+    try:
+        without = await evaluate(scheduler, found.profile, pod)
+    finally:
+        for each in ending:
+            cache.add_pod(each)
+        for name, infos in heirs.items():
+            for info in infos:
+                nominator.add(info, NominatingInfo(name))
+    nodes = without.feasible
+    return [nodes.name(row) for row in range(len(nodes))] if nodes is not None else []
