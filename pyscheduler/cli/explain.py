@@ -127,6 +127,8 @@ def command(**options: Any) -> None:
     """
     given = ExplainOptions(**options)
     names = [name.partition("/")[2] if name.startswith(_POD_KINDS) else name for name in given.pods]
+    for name in names:
+        _check_name(name)
     given = attrs.evolve(given, pods=names)
     if given.history:
         from pyscheduler.cli.history import show_history
@@ -152,6 +154,17 @@ def command(**options: Any) -> None:
         sys.exit(1)
     if any(each.explanation is not None and each.explanation.contradicts for each in answers.found):
         sys.exit(_CONTRADICTION)
+
+
+def _check_name(name: str) -> None:
+    """Raise `UsageError` for a name with both a namespace and a kind."""
+    if name.count("/") > 1:
+        from pyscheduler.cli.workloads import kind_called
+
+        namespace, kind, last = name.split("/", maxsplit=2)
+        if kind_called(namespace):
+            namespace, kind = kind, namespace
+        raise click.UsageError(f"{name} has too many parts; write -n {namespace} {kind}/{last}")
 
 
 def _check(given: ExplainOptions) -> None:

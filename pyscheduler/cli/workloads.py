@@ -16,7 +16,7 @@ import attrs
 from kube_objects.times import seconds_of
 from kube_objects.workloads import WorkloadStatus
 from pyscheduler.api import KubeObject, ReplicaSet, ReplicationController, StatefulSet, kind_of
-from pyscheduler.cli.explanation import HOLDS, INFO, Explanation, Step
+from pyscheduler.cli.explanation import HOLDS, INFO, OK, Explanation, Step
 from pyscheduler.cli.podgroup.reader import CORE_EVENTS, CoreEvent
 from pyscheduler.cluster.kinds_within import within
 from pyscheduler.cluster.object_sources import resource_of
@@ -114,8 +114,9 @@ async def waiting_pod(
 ) -> Explanation | Pod | None:
     """Return why the pods of a workload could not be created, or the first of its pods that waits; None without it.
 
-    `unread` has the resources that `read` was not allowed to list. Raises `ConfigError` if workloads of the
-    kind may not be listed, or if no pod of the workload waits. The first arguments are those of `find_workload`.
+    If all its pods have a node, the explanation says so. `unread` has the resources that `read` was not allowed to
+    list. Raises `ConfigError` if workloads of the kind may not be listed, or if the workload has no pod. The first
+    arguments are those of `find_workload`.
     """
     found = await find_workload(kind, name, namespace, read, pods)
     if found is None:
@@ -128,8 +129,14 @@ async def waiting_pod(
     if found.failure is not None:
         return found.failure
     waiting = [pod for pod in found.pods if not pod.node_name]
+    if not waiting and not found.pods:
+        raise ConfigError(f"{found.kind} {found.key} has no pod, and nothing says why")
     if not waiting:
-        raise ConfigError(f"{found.kind} {found.key}: no pod waits; {len(found.pods)} have a node")
+        text = f"no pod waits; {len(found.pods)} {'has' if len(found.pods) == 1 else 'have'} a node"
+        steps = [Step("pods", OK, "", text)]
+        return Explanation(
+            subject=f"{found.kind} {found.key}", verdict="placed", reason="", steps=steps, next="", contradicts=False
+        )
     count = f"{len(waiting)} of {len(found.pods)} pods"
     notes.append(f"{count} of {found.kind} {found.key} wait; this is {waiting[0].key}")
     return waiting[0]

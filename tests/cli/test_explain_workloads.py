@@ -96,7 +96,7 @@ def test_other_workloads_with_a_similar_name_do_not_count(tmp_path: Path, run: R
     """A name that begins like another one is no relation; owner references are."""
     file = written(tmp_path, *WEB, workload("ReplicaSet", "web-api"), event("ReplicaSet/web-api", QUOTA))
     code, _, err = run("explain", "deployment/web", "--objects", file)
-    assert (code, "Deployment default/web: no pod waits; 0 have a node" in err) == (1, True)
+    assert (code, "Deployment default/web has no pod, and nothing says why" in err) == (1, True)
     for name in ("deployment/web-api", "we", "web-5d4-x-y", "job/web"):
         code, _, err = run("explain", name, "--objects", file)
         assert (code, "does not exist" in err) == (1, True), name
@@ -106,7 +106,7 @@ def test_event_about_an_earlier_object_of_the_same_name_does_not_count(tmp_path:
     """The uid tells the two apart."""
     file = written(tmp_path, workload("Job", "train"), event("Job/train", QUOTA, uid="before"))
     code, _, err = run("explain", "job/train", "--objects", file)
-    assert (code, "no pod waits" in err) == (1, True)
+    assert (code, "Job default/train has no pod" in err) == (1, True)
 
 
 def test_event_is_stale_once_a_pod_was_created(tmp_path: Path, run: Run) -> None:
@@ -123,6 +123,23 @@ def test_event_is_stale_once_a_pod_was_created(tmp_path: Path, run: Run) -> None
     text = " ".join(out.split())
     assert "waits: FailedCreate" in text
     assert "Deployment default/web has 2 pods: web-5d4-a, web-5d4-b" in text
+
+
+def test_workload_whose_pods_have_a_node_is_placed(tmp_path: Path, run: Run) -> None:
+    """That is an answer, and no mistake of the user."""
+    pods = [member(f"web-5d4-{letter}", "ReplicaSet/web-5d4", node_name="n1") for letter in "ab"]
+    file = written(tmp_path, *WEB, *pods)
+    code, out, err = run("explain", "deployment/web", "--objects", file)
+    assert (code, err) == (0, "")
+    assert "Verdict: placed\n" in out
+    assert "no pod waits; 2 have a node" in out
+
+
+@pytest.mark.parametrize("name", ["other/deployment/web", "deployment/other/web"])
+def test_namespace_beside_a_kind_is_an_option(tmp_path: Path, run: Run, name: str) -> None:
+    """The message has the arguments that are meant."""
+    code, _, err = run("explain", name, "--objects", written(tmp_path))
+    assert (code, "write -n other deployment/web" in err) == (2, True)
 
 
 def test_json_of_a_workload_has_verdict_and_steps(tmp_path: Path, run: Run) -> None:
