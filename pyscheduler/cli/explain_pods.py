@@ -346,6 +346,7 @@ async def _evaluated_alone(
         waits=is_stored and not is_bound,
         job=job,
         left_out=left_out,
+        is_own=bool(options.config_file or options.source),
     )
     last = next((row for row, step in enumerate(explained.steps) if step.name == "condition"), len(explained.steps))
     steps = [*evicted, *explained.steps[:last], *victims, *explained.steps[last:]]

@@ -48,6 +48,8 @@ UNKNOWN: Final = "unknown"
 #: Reasons: no profile has the pod's schedulerName, and the pod has scheduling gates.
 NO_PROFILE: Final = "NoProfile"
 GATED: Final = "SchedulingGated"
+#: The schedulerName of kube-scheduler.
+_KUBE_SCHEDULER: Final = "default-scheduler"
 _UNSCHEDULABLE: Final = "Unschedulable"
 _ERROR: Final = "SchedulerError"
 _CONTRADICTION: Final = "Contradiction"
@@ -105,13 +107,15 @@ def explanation_of(
     waits: bool = True,
     job: JobSteps | None = None,
     left_out: str = "",
+    is_own: bool = False,
 ) -> Explanation:
     """Return the explanation; `source` names the configuration, `served` the schedulerNames of its profiles.
 
     `waits`: the pod is an object of the cluster without a node, not only a manifest. `job`: the steps of its job.
-    `left_out`: why the pod's own profile cannot be used here; "" if it can.
+    `left_out`: why the pod's own profile cannot be used here; "" if it can. `is_own`: the configuration is that of the
+    scheduler, not the default.
     """
-    steps = [_scheduler(found, source, served, waits=waits, job=job, left_out=left_out)]
+    steps = [_scheduler(found, source, served, waits=waits, job=job, left_out=left_out, is_own=is_own)]
     if job is not None and job.verdict and found.pre_enqueue is None:
         steps += [*job.steps, *_rejections(found)]
     else:
@@ -133,7 +137,14 @@ def explanation_of(
 
 
 def _scheduler(
-    found: Evaluation, source: str, served: Sequence[str], *, waits: bool, job: JobSteps | None, left_out: str
+    found: Evaluation,
+    source: str,
+    served: Sequence[str],
+    *,
+    waits: bool,
+    job: JobSteps | None,
+    left_out: str,
+    is_own: bool,
 ) -> Step:
     name = found.pod.scheduler_name
     if name in served:
@@ -146,9 +157,10 @@ def _scheduler(
     text = f'no profile of {source} has the schedulerName "{name}"; it serves {names}'
     if job is not None and job.assumed:
         return Step("scheduler", INFO, "", f"{text}; {job.assumed}")
-    # A pod of a manifest, and a pod that has a node or a condition, has or may have another scheduler.
-    is_unseen = waits and pod_scheduled(found) is None
-    return Step("scheduler", HOLDS if is_unseen else INFO, NO_PROFILE if is_unseen else "", text)
+    # A pod of a manifest, and a pod that has a node, has or may have another scheduler. A condition may be older than
+    # the configuration; but kube-scheduler may run beside this scheduler, and no scheduler may use the default.
+    is_unserved = waits and (pod_scheduled(found) is None or (is_own and name != _KUBE_SCHEDULER))
+    return Step("scheduler", HOLDS if is_unserved else INFO, NO_PROFILE if is_unserved else "", text)
 
 
 def _attempt(found: Evaluation) -> list[Step]:
@@ -233,6 +245,10 @@ def _condition(found: Evaluation, steps: Sequence[Step], job: JobSteps | None) -
     reason, message = said
     text = f"PodScheduled is False: {reason}: {message}"
     held = [step for step in steps if step.result == HOLDS]
+    if held and held[0].reason == NO_PROFILE:
+        return [
+            Step("condition", INFO, "", f"{text}; written before by a scheduler that served the pod, or by another")
+        ]
     if _differs(found, held, reason, message, job):
         text = f"{text}; but the steps above say something else; give the scheduler's configuration with --config"
         return [Step("condition", HOLDS, _CONTRADICTION, text)]

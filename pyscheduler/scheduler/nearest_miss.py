@@ -71,9 +71,15 @@ def _rejected(found: Evaluation) -> dict[str, tuple[Nodes, list[str]]]:
     rejected = {}
     for plugin, entries in by_plugin.items():
         rows = np.flatnonzero(np.isin(found.statuses.reason_ids, [reason_id for reason_id, _ in entries]))
-        reasons = dict.fromkeys(said(status) for _, status in entries)
+        reasons = dict.fromkeys(reason for _, status in entries for reason in _reasons(status))
         rejected[plugin] = (found.filtered.take(rows), [*reasons])
     return rejected
+
+
+def _reasons(status: Status) -> Sequence[str]:
+    """Return the reasons one by one, because statuses may share some; as a whole if there is a time for a retry."""
+    text = said(status)
+    return status.reasons if text == status.message else [text]
 
 
 def said(status: Status) -> str:

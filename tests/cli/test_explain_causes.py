@@ -91,6 +91,46 @@ def test_cause_is_named_with_amounts_and_objects(cluster: Path, run: Run, pod: s
     assert [word for word in words if word not in text] == []
 
 
+def test_old_condition_of_an_unserved_pod_does_not_hide_the_name(tmp_path: Path, run: Run) -> None:
+    """With the scheduler's configuration, it is known that nobody serves the name; kube-scheduler may serve its own."""
+    config = tmp_path / "config.yaml"
+    config.write_text("{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration, profiles: [{}]}")
+    file = tmp_path / "cluster.yaml"
+    pods = [
+        conditioned(pod_manifest(name, requests={"cpu": "9"}, scheduler_name=served), "Unschedulable", "0/1: no room")
+        for name, served in (("gone", "retired"), ("other", "default-scheduler"))
+    ]
+    config.write_text(config.read_text().replace("{}", "{schedulerName: mine}"))
+    file.write_text(yaml.safe_dump_all([node_manifest("n1", allocatable={"cpu": "4"}), *pods]))
+    code, out, err = run("explain", "gone", "--objects", file, "--config", config)
+    assert code == 0, err
+    assert "Verdict: waits: NoProfile" in out
+    assert "PodScheduled is False: Unschedulable: 0/1: no room; written before" in " ".join(out.split())
+    _, out, _ = run("explain", "gone", "--objects", file)
+    assert "NoProfile" not in out, "the default profile is of no known scheduler"
+    _, out, _ = run("explain", "other", "--objects", file, "--config", config)
+    assert "NoProfile" not in out
+
+
+def test_reasons_that_nodes_share_are_named_once(tmp_path: Path, run: Run) -> None:
+    """A node that lacks two resources, and one that lacks one of them, give two reasons."""
+    gpu = "nvidia.com/gpu"
+    nodes = [
+        node_manifest("n1", allocatable={"cpu": "1", "pods": "9", gpu: "1"}),
+        node_manifest("n2", allocatable={"cpu": "8", "pods": "9", gpu: "1"}),
+    ]
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all([*nodes, pod_manifest("p", requests={"cpu": "4", gpu: "2"})]))
+    _, out, _ = run("explain", "p", "--objects", file, "-o", "json")
+    (step,) = [each for each in json.loads(out)["steps"] if each["name"] == "NodeResourcesFit"]
+    nodes_text, reasons, amounts = step["text"].split(": ", maxsplit=2)
+    assert (nodes_text, sorted(reasons.split(", "))) == (
+        "2 of 2 nodes (n1, n2)",
+        ["Insufficient cpu", f"Insufficient {gpu}"],
+    )
+    assert amounts.startswith("4 cpu; most free ")
+
+
 def test_untolerated_taints_are_counted(tmp_path: Path, run: Run) -> None:
     """The text has key, value and effect of each taint, and the number of nodes."""
     taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
