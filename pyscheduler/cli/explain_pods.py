@@ -309,7 +309,8 @@ async def _evaluated_alone(
 
     notes = source.notes
     is_stored = scheduler.pods.get(pod.name, pod.namespace) is not None
-    is_bound = bool(pod.node_name)
+    bound_to = pod.node_name
+    is_bound = bool(bound_to)
     evicted = await disruption_steps(pod, source.read, scheduler.pods)
     now = source.clock.wall()
     victims = [] if is_bound else victim_steps(pod, scheduler.pods, now)
@@ -352,6 +353,8 @@ async def _evaluated_alone(
     steps = [*evicted, *explained.steps[:last], *victims, *explained.steps[last:]]
     explained = attrs.evolve(explained, steps=steps)
     explained = with_doubt(explained, found, refused_by_plugin(found, source.unread))
+    if bound_to:
+        explained = attrs.evolve(explained, next=f"nothing, the pod is bound to {bound_to}")
     if source.leader is None or not is_stored:
         return Answer(pod=pod.key, evaluation=found, explanation=explained)
     known = await source.leader.stories_of(pod.namespace, pod.name)

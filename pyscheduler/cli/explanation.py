@@ -54,6 +54,11 @@ _UNSCHEDULABLE: Final = "Unschedulable"
 _ERROR: Final = "SchedulerError"
 _CONTRADICTION: Final = "Contradiction"
 _NUMBERS: Final = re.compile(r"\d+")
+#: Messages about a claim that does not exist, and its kind.
+_MISSING: Final = (
+    (re.compile(r'persistentvolumeclaim "([^"]+)" not found'), "PersistentVolumeClaim"),
+    (re.compile(r'could not find ResourceClaim "([^"]+)"'), "ResourceClaim"),
+)
 #: Between the reasons of the filters and the message of PostFilter.
 _END_OF_REASONS: Final = ". "
 
@@ -131,7 +136,7 @@ def explanation_of(
         verdict="waits" if held else (job.verdict if job is not None else "") or "fits",
         reason=reason,
         steps=steps,
-        next=(job.next if job is not None else "") or next_of(reason, [miss.plugin for miss in found.misses]),
+        next=(job.next if job is not None else "") or _next(found, reason),
         contradicts=contradicts,
     )
 
@@ -274,6 +279,19 @@ def _words(message: str) -> list[str]:
     """Return the reasons of a message without counts and what PostFilter said, which change with the cluster."""
     reasons = _NUMBERS.sub("", message.partition(_END_OF_REASONS)[0]).partition(":")[2]
     return sorted(part.strip(" .") for part in reasons.split(","))
+
+
+def _next(found: Evaluation, reason: str) -> str:
+    """Return what the pod waits for: an object to create, if the message names one that is missing."""
+    if reason in {GATED, _UNSCHEDULABLE}:
+        for pattern, kind in _MISSING:
+            missing = pattern.search(found.message)
+            if missing is not None:
+                name = missing[1]
+                return f"create the {kind} {name if '/' in name else f'{found.pod.namespace}/{name}'}"
+    if reason == GATED and not found.pod.spec.scheduling_gates and found.pre_enqueue is not None:
+        return f"the pod is tried when {found.pre_enqueue.plugin} no longer keeps it out of the queue"
+    return next_of(reason, [miss.plugin for miss in found.misses])
 
 
 def next_of(reason: str, plugins: Sequence[str] = ()) -> str:

@@ -42,7 +42,6 @@ _NO_GROUP: Final = "PodGroupDoesNotExist"
 _UNSCHEDULABLE: Final = "Unschedulable"
 _NEXT: Final = {
     _INCOMPLETE: "the group is tried when enough members exist",
-    _NO_GROUP: "the group is tried when its object exists",
     _UNSCHEDULABLE: "the group is tried again after an event that can make room for its members",
 }
 
@@ -65,7 +64,10 @@ async def group_steps(question: PodQuestion) -> JobSteps | None:
     steps = [_members(summary, is_served=is_served)]
     if state.group.is_gang and not steps[0].reason:
         steps += await _places(question, summary, is_served=is_served)
-    return JobSteps(steps=steps, next=_NEXT.get(steps[-1].reason, ""))
+    then = _NEXT.get(steps[-1].reason, "")
+    if steps[-1].reason == _NO_GROUP:
+        then = f"create the {dialect.kinds[0].kind} {state.group.id}"
+    return JobSteps(steps=steps, next=then)
 
 
 async def _directory(question: PodQuestion, table: DialectTable) -> GroupDirectory:

@@ -112,6 +112,41 @@ def test_old_condition_of_an_unserved_pod_does_not_hide_the_name(tmp_path: Path,
     assert "NoProfile" not in out
 
 
+@pytest.mark.parametrize(
+    ("pod", "then"),
+    [
+        pytest.param(
+            manifest("p", resourceClaims=[{"name": "r", "resourceClaimName": "gpus"}]),
+            "create the ResourceClaim default/gpus",
+            id="device claim",
+        ),
+        pytest.param(
+            manifest("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "nowhere"}}]),
+            "create the PersistentVolumeClaim default/nowhere",
+            id="volume claim",
+        ),
+        pytest.param(
+            manifest("p", resourceClaims=[{"name": "r", "resourceClaimTemplateName": "t"}]),
+            "the pod is tried when DynamicResources no longer keeps it out of the queue",
+            id="claim of a template",
+        ),
+        pytest.param(
+            pod_manifest("p", scheduling_gates=["example.com/wait"]),
+            "the pod is scheduled when its gates are removed",
+            id="gate",
+        ),
+        pytest.param(pod_manifest("p", node_name="n1"), "nothing, the pod is bound to n1", id="bound"),
+    ],
+)
+def test_next_says_what_the_pod_needs(tmp_path: Path, run: Run, pod: Object, then: str) -> None:
+    """An object that is missing is named; only a pod with gates waits for their removal."""
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all([node_manifest("n1", allocatable={"cpu": "4", "pods": "9"}), pod]))
+    code, out, err = run("explain", "p", "--objects", file, "-o", "json")
+    assert code == 0, err
+    assert json.loads(out)["next"] == then
+
+
 def test_reasons_that_nodes_share_are_named_once(tmp_path: Path, run: Run) -> None:
     """A node that lacks two resources, and one that lacks one of them, give two reasons."""
     gpu = "nvidia.com/gpu"

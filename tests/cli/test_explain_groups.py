@@ -118,6 +118,7 @@ def test_group_without_an_object_is_named(tmp_path: Path, run: Run) -> None:
     text = explained(run, file, "coscheduling")
     assert "group default/typo" in text
     assert "does not exist, so its minimum is not known; 1 pods name it" in text
+    assert "Next: create the PodGroup default/typo" in text
 
 
 def test_failing_steps_of_a_distribution_cost_a_note(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

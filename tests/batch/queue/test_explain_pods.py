@@ -112,3 +112,31 @@ def test_pod_of_another_scheduler_needs_no_lists_of_queues(
     _, found, err = explained(capsys, "--objects", file)
     assert "the queues are listed" not in err
     assert found["reason"] == "NoProfile"
+
+
+def test_next_names_a_limit_that_is_too_low_for_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The end of another pod would not help; below the limit, it would."""
+    objects = Objects("volcano", 4)
+    objects.queue("team", capability={"nvidia.com/gpu": "1"})
+    objects.job("want", "team", 2, least=2, runs=False, at=1)
+    file = Path(objects.write(tmp_path))
+    _, found, _ = explained(capsys, "--objects", file)
+    assert found["reason"] == "QueueLimit"
+    text = "raise the limit of queue team from 1 to 2 nvidia.com/gpu; or lower the requests: no end of a pod is enough"
+    assert found["next"] == text
+    _, found, _ = explained(capsys, "--objects", cluster(tmp_path, "volcano"))
+    assert "limit of queue" not in found["next"]
+
+
+@pytest.mark.parametrize("dialect", VERSIONS)
+def test_next_names_the_missing_group(tmp_path: Path, capsys: pytest.CaptureFixture[str], dialect: str) -> None:
+    """The pods name a PodGroup that must be created."""
+    file = cluster(tmp_path, dialect)
+    manifests = [
+        each
+        for each in yaml.safe_load_all(file.read_text())
+        if each["kind"] != "PodGroup" or each["metadata"]["name"] != "want"
+    ]
+    file.write_text(yaml.safe_dump_all(manifests))
+    _, found, _ = explained(capsys, "--objects", file)
+    assert (found["reason"], found["next"]) == ("PodGroupDoesNotExist", "create the PodGroup default/want")

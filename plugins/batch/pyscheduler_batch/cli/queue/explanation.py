@@ -24,6 +24,7 @@ from pyscheduler_batch.model.decisions import DecisionKind
 from pyscheduler_batch.model.tasks import ACTIVE, TaskState
 from pyscheduler_batch.queue_problems import HELD, queue_text
 from pyscheduler_batch.sessions.pod_facts import NO_QUEUE
+from pyscheduler_batch.sessions.tables import NO_GROUP
 from pyscheduler_batch.sessions.wait_texts import NOT_READY
 from pyscheduler_batch.sessions.waiting_reasons import steps_of
 
@@ -98,7 +99,7 @@ def explain(
     if verdict == "placed" and held and held[0].name == "pods":
         verdict = "waits"
     if verdict == "waits":
-        steps.append(_next(held, result))
+        steps.append(_next(model, entry, held, result))
     reason = held[0].reason if held and verdict == "waits" else ""
     return Explanation(
         job=entry.job.key, dialect=model.name, queue=entry.spec.queue, verdict=verdict, reason=reason, steps=steps
@@ -266,6 +267,22 @@ def _over_limits(model: DialectModel, entry: JobEntry) -> list[str]:
     return texts
 
 
+def _too_low_limits(model: DialectModel, entry: JobEntry) -> list[str]:
+    """Return the limits on the path that the next pods of a job exceed even if the queue is empty."""
+    queues, demand, texts = model.queues, _demand(model, entry), []
+    running = [task.request for task in entry.job.tasks.values() if task.state in ACTIVE]
+    # A gang needs its pods at the same time; of other jobs, a pod may end to make room for the next.
+    needed = sum(running if len(running) < entry.spec.min_member else (), demand)
+    for row in queues.paths[entry.job.queue_row].tolist():
+        for column in np.flatnonzero((needed > queues.limit[row]) & (demand > 0)).tolist():
+            name = model.axis.names[column]
+            texts.append(
+                f"the limit of queue {queues.names[row]} from {amount_text(name, queues.limit[row, column])} to "
+                f"{amount_text(name, needed[column])} {name}"
+            )
+    return texts
+
+
 def _demand(model: DialectModel, entry: JobEntry) -> Amounts:
     """Return float64[R]: what the pods request that the job needs next: up to its minimum, then one."""
     job = entry.job
@@ -424,8 +441,13 @@ _NEXT: Final = {
 }
 
 
-def _next(held: Sequence[Step], result: PassResult | None) -> Step:
+def _next(model: DialectModel, entry: JobEntry, held: Sequence[Step], result: PassResult | None) -> Step:
     """Return when the job is tried again; a delay or a protection that ends makes a pass, too."""
+    if held and entry.spec.error == NO_GROUP:
+        return Step("next", INFO, "", f"create the PodGroup {entry.job.key}")
+    limits = _too_low_limits(model, entry) if held and held[0].name == "gates" else []
+    if limits:
+        return Step("next", INFO, "", f"raise {'; '.join(limits)}; or lower the requests: no end of a pod is enough")
     when = _NEXT[held[0].name] if held else "when a pod, a node, a queue or the PodGroup changes"
     at = result.found.session.wake_at if result is not None else math.inf
     if math.isfinite(at):
