@@ -36,6 +36,7 @@ __all__ = [
     "explanation_of",
     "next_of",
     "pod_scheduled",
+    "words_of",
 ]
 
 #: The results of a step: no objection, the step holds the pod or job, a fact that decides nothing by itself, or unknown
@@ -272,10 +273,10 @@ def _differs(found: Evaluation, held: Sequence[Step], reason: str, message: str,
         return len(held) == 1 and not found.profile.points[ExtensionPoint.PERMIT]
     if held[0].reason != reason and reason != WAITING_ON_PERMIT:
         return True
-    return held[0].name == "nodes" and _words(held[0].text) != _words(message)
+    return held[0].name == "nodes" and words_of(held[0].text) != words_of(message)
 
 
-def _words(message: str) -> list[str]:
+def words_of(message: str) -> list[str]:
     """Return the reasons of a message without counts and what PostFilter said, which change with the cluster."""
     reasons = _NUMBERS.sub("", message.partition(_END_OF_REASONS)[0]).partition(":")[2]
     return sorted(part.strip(" .") for part in reasons.split(","))

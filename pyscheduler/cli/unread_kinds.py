@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.cli.explanation import HOLDS, OK, UNKNOWN, Step, pod_scheduled
+from pyscheduler.cli.explanation import HOLDS, OK, UNKNOWN, Step, pod_scheduled, words_of
 from pyscheduler.cluster.object_sources import resource_of
 from pyscheduler.framework.profile import ExtensionPoint
 
@@ -61,13 +61,18 @@ def with_doubt(explanation: Explanation, found: Evaluation, refused: Mapping[str
     if not refused and not unsure:
         return explanation
     condition = next((step for step in explanation.steps if step.name == "condition"), None)
-    agrees = condition is not None and condition.result == OK
+    said = pod_scheduled(found)
+    # The condition of a job's pod is taken as equal if the job waits, whatever the reasons are.
+    agrees = (
+        condition is not None
+        and condition.result == OK
+        and all(words_of(step.text) == words_of(said[1]) for step in explanation.steps if _is_rejection(step) and said)
+    )
     steps = [_doubted(step, found, refused, agrees=agrees) for step in explanation.steps]
     if steps == explanation.steps and not unsure and not explanation.contradicts:
         return explanation
     if any(step.name == "nodes" and step.result == UNKNOWN for step in steps):
         steps = [step for step in steps if step.name != "preemption"]
-    said = pod_scheduled(found)
     is_certain = any(step.result == HOLDS and step.name in _CERTAIN for step in steps)
     if said is not None and not agrees and not is_certain:
         reason, message = said
@@ -84,6 +89,10 @@ def with_doubt(explanation: Explanation, found: Evaluation, refused: Mapping[str
         next=explanation.next if is_certain or agrees else _next(steps, lacking),
         contradicts=explanation.contradicts and is_certain,
     )
+
+
+def _is_rejection(step: Step) -> bool:
+    return step.name == "nodes" and step.result == HOLDS
 
 
 def _doubted(step: Step, found: Evaluation, refused: Mapping[str, Sequence[str]], *, agrees: bool) -> Step:

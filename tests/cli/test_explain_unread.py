@@ -66,6 +66,23 @@ def scheduler_name(config: str) -> str:
     return str(yaml.safe_load((ROOT / f"configs/{config}.yaml").read_text())["profiles"][0]["schedulerName"])
 
 
+def definition(group: str, version: str, kind: str, *, is_namespaced: bool) -> Object:
+    """Return the CustomResourceDefinition of a kind with any fields."""
+    plural = f"{kind.lower()}s"
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "names": {"kind": kind, "plural": plural},
+            "scope": "Namespaced" if is_namespaced else "Cluster",
+            "versions": [{"name": version, "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+
 def waiting(name: str, message: str = "", *, claim: str = "", **spec: Any) -> Object:
     """Return a pod without a node; with a message it has the condition PodScheduled, with a claim it uses that."""
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
@@ -96,6 +113,20 @@ def objects() -> list[Object]:
         waiting("unseen", claim="one"),
         waiting("cpu", NO_CPU, requests={"cpu": "4"}),
     ]
+    kai = {"apiGroups": ["scheduling.run.ai"], "resources": ["queues", "podgroups"], "verbs": ["list"]}
+    made += account("partial", [few, claims, kai])
+    free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    queue = {"resources": {"cpu": free, "memory": free, "gpu": free}}
+    for kind, version, name, spec in (
+        ("Queue", "v2", "team", queue),
+        ("PodGroup", "v2alpha2", "job", {"minMember": 1, "queue": "team"}),
+    ):
+        metadata = {"name": name} | ({"namespace": "default"} if kind == "PodGroup" else {})
+        made.append(definition("scheduling.run.ai", version, kind, is_namespaced="namespace" in metadata))
+        made.append({"apiVersion": f"scheduling.run.ai/{version}", "kind": kind, "metadata": metadata, "spec": spec})
+    job = waiting("job-0", NO_DEVICES, claim="one", scheduler_name=scheduler_name("batch-kai"))
+    job["metadata"]["annotations"] = {"pod-group-name": "job"}
+    made.append(job)
     for config, metadata in GROUPS.items():
         pod = waiting(config, NO_CPU if metadata else "", scheduler_name=scheduler_name(config))
         pod["metadata"] |= metadata
@@ -173,6 +204,17 @@ def test_group_that_may_not_be_listed_is_not_missing(explain: As, config: str) -
     assert "DoesNotExist" not in out
     assert re.search(r"(job|group) unknown - unknown: these credentials may not list podgroups\.", out), out
     assert f"PodScheduled is False: Unschedulable: {NO_CPU}" in out
+
+
+def test_job_is_not_held_by_an_unlisted_kind(explain: As) -> None:
+    """The job itself is known; that its device class is missing is not."""
+    code, out, err = explain("partial", "job-0", "--config", ROOT / "configs/batch-kai.yaml")
+    assert code == 0, err
+    assert "Verdict: waits: Unschedulable" in out
+    assert "does not exist" not in out
+    assert "queue ok" in out
+    assert "nodes unknown - unknown: these credentials may not list" in out
+    assert f"PodScheduled is False: Unschedulable: {NO_DEVICES}" in out
 
 
 @pytest.mark.parametrize("config", GROUPS)
