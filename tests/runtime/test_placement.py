@@ -163,7 +163,7 @@ async def test_equals_are_drawn_evenly(cluster: FakeCluster) -> None:
     framework = cluster.framework()
     await framework.start()
     pipeline = framework.scheduler.scheduling.pipeline
-    pipeline.rng = random.Random(7)
+    pipeline.tie_break.rng = random.Random(7)
     framework.scheduler.cache.update_snapshot(framework.scheduler.snapshot)
     pod = make_pod("p", requests={"cpu": "100m"})
     found = [await pipeline.find_node(framework.profile, CycleState(), pod) for _ in range(400)]
@@ -199,10 +199,10 @@ async def test_an_evaluation_changes_no_later_choice(cluster: FakeCluster) -> No
     framework = cluster.framework()
     await framework.start()
     pipeline = framework.scheduler.scheduling.pipeline
-    before = pipeline.rng.getstate(), pipeline.next_start
+    before = pipeline.tie_break.rng.getstate(), pipeline.next_start
     evaluation = await evaluate(framework.scheduler, framework.profile, make_pod("p"))
     assert evaluation.feasible is not None
-    assert (pipeline.rng.getstate(), pipeline.next_start) == before
+    assert (pipeline.tie_break.rng.getstate(), pipeline.next_start) == before
 
 
 @pytest.mark.sampled(2)

@@ -232,13 +232,13 @@ class Twins:
         pod: Pod,
         turn: BatchTurn | None,
     ) -> object:
-        draws, start, sampling = pipeline.rng.getstate(), pipeline.next_start, profile._dependencies.rng.getstate()
+        draws, start, sampling = pipeline.tie_break.rng.getstate(), pipeline.next_start, profile._dependencies.rng.getstate()
         cache = profile.equivalence_cache
         assert cache is not None, profile.cache_obstacles
         classes, cache.classes = cache.classes, EquivalenceClasses(max_classes=0)
         expected, _ = self._decide(partial(decide, turn=_copy_of(turn)), pipeline, profile, CycleState(), pod)
         cache.classes = classes
-        pipeline.rng.setstate(draws)
+        pipeline.tie_break.rng.setstate(draws)
         profile._dependencies.rng.setstate(sampling)
         pipeline.next_start = start
         own = state.written().keys()
@@ -278,7 +278,7 @@ class Twins:
             statuses=statuses,
             rejectors=rejectors,
             totals=self._totals,
-            draws=pipeline.rng.getstate(),
+            draws=pipeline.tie_break.rng.getstate(),
             written=frozenset(state.written()),
             evaluations=dict(Counter(profile.evaluations()) - before),
         )
