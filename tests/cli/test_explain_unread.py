@@ -229,5 +229,9 @@ def test_documented_role_reads_workloads_and_the_lease(explain: As) -> None:
     """Workloads and their events are listed only to look a workload up; the lease is read to find the leader."""
     code, _, err = explain("operator", "deployment/none")
     assert (code, err) == (1, "error: Deployment default/none does not exist\n")
+    code, _, err = explain("operator", "none")
+    assert (code, "pod default/none does not exist" in err, "may not list" in err) == (1, True, False)
+    events = [rule for rule in documented() if "events" in rule.get("resources", ())]
+    assert [rule["apiGroups"] for rule in events] == [[""]]
     lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get"]}
     assert lease in documented()
