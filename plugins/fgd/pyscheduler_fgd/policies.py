@@ -10,7 +10,9 @@ Source: Weng et al., USENIX ATC 2023, section 6.1, and the definitions in the si
 from __future__ import annotations
 
 import random
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
 import attrs
 import numpy as np
@@ -46,29 +48,46 @@ class RandomArgs:
 
 
 class Random(GpuPolicy):
-    """Draw a node, and draw the GPU of a pod that shares one."""
+    """Draw a node, and draw the GPU of a pod that shares one.
+
+    The draw of a pod depends on the seed, its name and the names of the nodes, and not on pods before it.
+    """
 
     args_type = RandomArgs
     args: RandomArgs
 
     def __init__(self, args: RandomArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._rng = random.Random(args.seed)
+        self._names: NodeMemo[int] = NodeMemo(lambda node: crc32(node.name.encode()))
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:
         scores = np.zeros(len(nodes), dtype=np.int64)
-        scores[self._rng.randrange(len(nodes))] = MAX_SCORE
+        ids = self._names.ids(nodes)
+        names = np.array(self._names.values, dtype=np.uint64)[ids]
+        scores[np.argmax(_drawn(names, self._digest(pod)))] = MAX_SCORE
         return scores
+
+    def _digest(self, pod: Pod) -> int:
+        text = f"{self.args.seed}/{pod.key}".encode()
+        return int.from_bytes(blake2b(text, digest_size=8).digest())
 
     def choose_devices(self, pod: Pod, room: Room) -> Sequence[str] | None:
         shared = room.shared.with_room(room.amount)
         if len(shared) + room.whole < room.devices:
             return None
-        drawn = self._rng.sample(range(len(shared) + room.whole), room.devices)
+        drawn = random.Random(self._digest(pod)).sample(range(len(shared) + room.whole), room.devices)
         return [shared[number] if number < len(shared) else room.new(number) for number in drawn]
 
     def sign_pod(self, pod: Pod) -> Sequence[SignFragment] | Status:
         return Status.unschedulable("each pod is drawn a node of its own")
+
+
+def _drawn(names: NDArray[np.uint64], digest: int) -> NDArray[np.uint64]:
+    """Return a random number for each node; those of two pods have nothing in common (the last step of SplitMix64)."""
+    mixed = names ^ np.uint64(digest)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
 
 
 class DotProd(GpuPolicy):

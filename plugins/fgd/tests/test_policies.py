@@ -15,7 +15,10 @@ from pyscheduler_fgd.gradient import FGD
 from pyscheduler_fgd.policies import BestFit, DotProd, GpuClustering, GpuPacking, Random
 
 if TYPE_CHECKING:
+    import random
+
     from pyscheduler.testing import FakeCluster, FakeFramework
+    from pyscheduler.testing.checks.drawing import Draft
 
 GPU = "nvidia.com/gpu"
 POLICIES = (FGD, BestFit, DotProd, GpuClustering, GpuPacking, Random)
@@ -153,11 +156,17 @@ async def test_random_repeats_with_its_seed(pyscheduler_cluster: FakeCluster) ->
     assert len(set(rounds[0])) > 1
 
 
-@pytest.mark.parametrize("plugin", POLICIES[:-1], ids=lambda plugin: plugin.__name__)
+def draw(_: random.Random, draft: Draft) -> None:
+    """Give nodes and pods GPUs."""
+    draft.nodes += [{"allocatable": {GPU: number}} for number in ("0", "1", "4")]
+    draft.pods += [{}, {"requests": {GPU: "1"}}, {"requests": {GPU: "2"}}]
+
+
+@pytest.mark.parametrize("plugin", POLICIES, ids=lambda plugin: plugin.__name__)
 def test_policies_keep_the_contract(plugin: type) -> None:
     """The checks of the test kit find nothing."""
     args = {"typicalTasks": [{"cpuMilli": 1000, "gpus": 1, "gpuMilli": 500}]} if plugin is FGD else None
-    check_plugin(plugin, args=args)
+    check_plugin(plugin, args=args, draw=draw)
 
 
 @pytest.mark.parametrize("policy", [plugin.__name__ for plugin in POLICIES])
