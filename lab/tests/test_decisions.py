@@ -41,9 +41,14 @@ def told(played: Replay) -> dict[str, Any]:
     }
 
 
-def assert_twins(make: Callable[[Fidelity], Replay]) -> dict[str, Any]:
+def assert_twins(make: Callable[[Fidelity], Replay], *, has_equal_attempts: bool = True) -> dict[str, Any]:
     """Compare the two fidelities; return what both report."""
     full, decisions = (told(make(fidelity)) for fidelity in FIDELITIES)
+    if not has_equal_attempts:
+        for each in (full["report"], decisions["report"]):
+            del each["attempts"], each["attempts_by_result"]["unschedulable"]
+            for phase in each["phases"]:
+                del phase["attempts"]
     for name, found in full.items():
         assert decisions[name] == found, name
     assert full["bindings"]
@@ -92,9 +97,12 @@ def test_plain_pods_are_replayed_alike(config: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("config", ["", "gangsort"])
 def test_preemption_is_replayed_alike(config: str) -> None:
-    """Pods of higher priority evict others, whose jobs start again."""
+    """Pods of higher priority evict others, whose jobs start again.
+
+    Whether a pod shares the failure of another one or is tried depends on the turn in which an event arrives.
+    """
     jobs = crowd(80, priority=lambda rng: rng.choice([0, 0, 100, 1000]), workers=lambda _: 1)
-    found = assert_twins(replays(jobs, config, nodes="3x8gpu"))
+    found = assert_twins(replays(jobs, config, nodes="3x8gpu"), has_equal_attempts=False)
     assert any(len(run["spans"]) > 1 for run in found["runs"]), "no job was evicted"
 
 

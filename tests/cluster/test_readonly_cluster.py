@@ -152,9 +152,10 @@ class _Lists:
         assert optional
         self.known.add(kind.type)
 
-    async def list(self, kind: type) -> list[object]:
+    async def list(self, kind: type, namespace: str = "") -> list[object]:
         """Answer for pods alone; refuse nodes and one other kind."""
         assert kind in self.known
+        assert not namespace
         if kind is Pod:
             return [make_pod("a"), make_pod("b", status={"phase": "Failed"})]
         if kind is Node or kind.__name__ == "Service":

@@ -6,7 +6,7 @@ import pytest
 
 from pyscheduler.api import Pod
 from pyscheduler.cli.explain_json import explain_json
-from pyscheduler.cli.explanation import explanation_of
+from pyscheduler.cli.explanation import Answer, explanation_of
 from pyscheduler.framework import CycleState, PermitPlugin, Status
 from pyscheduler.scheduler.evaluation import evaluate
 from pyscheduler.testing import FakeCluster
@@ -55,7 +55,8 @@ async def test_reason_is_shown_while_the_pod_waits(cluster: FakeCluster, gates: 
     assert event["note"] == "Waiting with a reserved place on n1: licence"
     assert event["type"] == "Normal"
     found = await evaluate(framework.scheduler, framework.profile, cluster.pod("p"))
-    answer = explain_json(found, explanation_of(found, "a file", [found.profile.name]))
+    explanation = explanation_of(found, "a file", [found.profile.name])
+    answer = explain_json(Answer(pod=found.pod.key, evaluation=found, explanation=explanation))
     assert answer["permit"] == {"code": "Wait", "message": "licence"}
     assert (answer["reason"], answer["contradicts"]) == ("WaitingOnPermit", False)
 

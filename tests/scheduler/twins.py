@@ -232,7 +232,11 @@ class Twins:
         pod: Pod,
         turn: BatchTurn | None,
     ) -> object:
-        draws, start, sampling = pipeline.tie_break.rng.getstate(), pipeline.next_start, profile._dependencies.rng.getstate()
+        draws, start, sampling = (
+            pipeline.tie_break.rng.getstate(),
+            pipeline.next_start,
+            profile._dependencies.rng.getstate(),
+        )
         cache = profile.equivalence_cache
         assert cache is not None, profile.cache_obstacles
         classes, cache.classes = cache.classes, EquivalenceClasses(max_classes=0)
