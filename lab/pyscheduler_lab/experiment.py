@@ -1,7 +1,7 @@
 """`compare`: the comparison of policies as a Python function, whose results are Arrow tables.
 
 It does what `pyscheduler simulate --trace --compare` does, with a trace and nodes that may be made in Python. Arrow
-tables become frames with `table.to_pandas()` or `polars.from_arrow(table)`; the extra `frames` installs both libraries.
+tables become frames with `table.to_pandas()` or `polars.from_arrow(table)`, if pandas or polars is installed.
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
 from lab.tests.test_policies import crowded_jobs
@@ -12,8 +9,6 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab import Cluster, Comparison, Trace, compare
 from pyscheduler_lab.results.columns import COLUMNS
 from pyscheduler_lab.results.comparison import estimate
-
-NOTEBOOK = Path(__file__).parents[2] / "examples/20-notebook/compare.ipynb"
 
 
 @pytest.fixture(scope="module")
@@ -65,16 +60,3 @@ def test_mistakes_are_told() -> None:
         compare(trace, cluster, ["fifo"], seeds=0)
     with pytest.raises(ConfigError, match='no policy "lottery"'):
         compare(trace, cluster, ["lottery"])
-
-
-def test_notebook_runs() -> None:
-    """It has at most fifteen lines, and its last cell returns a row for each policy."""
-    cells = [
-        "".join(each["source"]) for each in json.loads(NOTEBOOK.read_text())["cells"] if each["cell_type"] == "code"
-    ]
-    assert sum(len(cell.splitlines()) for cell in cells) <= 15
-    names: dict[str, object] = {}
-    for cell in cells[:-1]:
-        exec(cell, names)
-    shown = eval(cells[-1], names)
-    assert [row["policy"] for row in shown.to_pylist()] == ["fifo", "binpack", "kai"]

@@ -96,7 +96,7 @@ async def test_request_1_a_pending_job_says_why_in_one_place(
     assert scheduler.metric("pyscheduler_batch_waiting_jobs") == 2
     out = await queue_command(kai, "explain", "one")
     assert "waits: OverLimit" in out
-    assert "the next attempt follows when a pod of these queues ends, or a queue changes" in out
+    assert f"raise the limit of queue a from 2 to 3 {GPU}" in out
     out = await queue_command(kai, "explain", "two")
     assert f"2 Insufficient {GPU}" in out, "the nodes by reason"
     assert "consolidation:" in out, "whether evictions were tried"

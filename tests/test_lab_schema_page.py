@@ -9,7 +9,7 @@ from pyscheduler_lab.clusters.failures import read_failures
 from pyscheduler_lab.traces.catalog import TRACES
 from pyscheduler_lab.traces.schema import COLUMNS
 
-PAGE = (Path(__file__).parents[2] / "docs/reference/traces.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[1] / "docs/reference/traces.md").read_text(encoding="utf-8")
 
 
 def test_table_of_columns_is_the_schema() -> None:
