@@ -28,7 +28,7 @@ def test_carried_data_is_named() -> None:
 
 def test_example_of_failures_is_read() -> None:
     """The file that the page shows has every kind of change."""
-    example = Path(__file__).with_name("node-failures.yaml")
+    example = Path(__file__).parents[1] / "lab/tests/node-failures.yaml"
     assert example.read_text(encoding="utf-8") in PAGE
     found = read_failures(example, Cluster.read("24x8gpu"))
     assert [change.kind for change in found.changes] == ["drain", "lose", "add", "remove"]

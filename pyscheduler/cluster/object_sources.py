@@ -118,7 +118,7 @@ def live_objects(
 
 
 def resource_of(kind: ResourceKind) -> str:
-    """Return the name of a kind for kubectl and in messages, such as `queues.scheduling.volcano.sh`, or `pods`."""
+    """Return the name of a kind for kubectl and in messages, such as `deviceclasses.resource.k8s.io`, or `pods`."""
     return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
 
 
