@@ -6,6 +6,7 @@ tables become frames with `table.to_pandas()` or `polars.from_arrow(table)`, if 
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
@@ -13,8 +14,8 @@ import pyarrow as pa
 
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab.results.columns import COLUMNS
-from pyscheduler_lab.results.comparison import PolicyResult, estimates, summary_of
-from pyscheduler_lab.results.runs import Run, Workload, play
+from pyscheduler_lab.results.comparison import Summary, estimates, results_of, summary_of
+from pyscheduler_lab.results.runs import Run, Workload, play_each
 from pyscheduler_lab.results.settings import RunSettings
 from pyscheduler_lab.results.tables import TABLES
 from pyscheduler_lab.simulation.policies import jobs_of_teams, policy_named, teams_of
@@ -41,7 +42,7 @@ class Comparison:
     @property
     def summary(self) -> pa.Table:
         """Return a row for each run: `policy`, `seed`, and the columns of results, as floats; null without a value."""
-        found = [summary_of(run) for run in self.runs]
+        found = self._summaries
         keys = {"policy": [each.policy for each in found], "seed": [each.seed for each in found]}
         return pa.table(
             keys
@@ -55,12 +56,7 @@ class Comparison:
         The columns `difference`, `difference_low` and `difference_high` are about the difference to the first policy,
         seed by seed; they are null in its own rows.
         """
-        by_policy: dict[str, list[Run]] = {}
-        for run in self.runs:
-            by_policy.setdefault(run.settings.policy, []).append(run)
-        results = [
-            PolicyResult(policy=name, runs=[summary_of(run) for run in runs]) for name, runs in by_policy.items()
-        ]
+        results = results_of(self._summaries)
         rows = [
             {"policy": each.policy, "column": name} | {part: getattr(found, part) for part in _ESTIMATE}
             for each in results
@@ -68,6 +64,10 @@ class Comparison:
         ]
         types = {"policy": pa.string(), "column": pa.string()} | dict.fromkeys(_ESTIMATE, pa.float64())
         return pa.Table.from_pylist(rows, schema=pa.schema(list(types.items())))
+
+    @cached_property
+    def _summaries(self) -> Sequence[Summary]:
+        return [summary_of(run) for run in self.runs]
 
     def table(self, name: str) -> pa.Table:
         """Return a table of the bundles (`jobs`, `pods`, `timeline`, `nodes`) of all runs, with `policy` and `seed`.
@@ -107,11 +107,5 @@ def compare(
         raise ConfigError("compare needs at least one seed, and each policy once")
     jobs = jobs_of_teams(trace.jobs, source=trace.source)
     workload = Workload(jobs=jobs, cluster=cluster, teams=teams_of(jobs, cluster, quotas))
-    runs = []
-    for policy in map(policy_named, policies):
-        for seed in range(seeds):
-            settings = RunSettings(
-                trace=trace.name, nodes=cluster.source, policy=policy.name, seed=seed, ties=ties, fidelity=fidelity
-            )
-            runs.append(play(workload, policy, settings))
-    return Comparison(runs=runs)
+    settings = RunSettings(trace=trace.name, nodes=cluster.source, policy=policies[0], ties=ties, fidelity=fidelity)
+    return Comparison(runs=[*play_each(workload, [*map(policy_named, policies)], settings, range(seeds))])

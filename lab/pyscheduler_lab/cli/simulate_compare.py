@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyscheduler_lab.cli.simulate_trace import SimulateOptions
     from pyscheduler_lab.results.columns import Column
-    from pyscheduler_lab.results.comparison import Estimate, PolicyResult, Summary
-    from pyscheduler_lab.results.settings import RunSettings
-    from pyscheduler_lab.simulation.replay import Progress
+    from pyscheduler_lab.results.comparison import Estimate, PolicyResult
 
 __all__ = ["compare_policies"]
 
@@ -37,8 +34,8 @@ def compare_policies(options: SimulateOptions, trace: str) -> None:
     from pyscheduler.framework.errors import ConfigError
     from pyscheduler_lab.cli.simulate_trace import noted_workload, progress_line, run_settings
     from pyscheduler_lab.results.bundle import new_folder, write_bundle
-    from pyscheduler_lab.results.comparison import PolicyResult, results_as_json, summary_of
-    from pyscheduler_lab.results.runs import play
+    from pyscheduler_lab.results.comparison import results_as_json, results_of, summary_of
+    from pyscheduler_lab.results.runs import play_each
     from pyscheduler_lab.simulation.policies import policy_named
 
     names = [name.strip() for name in (options.compare or "").split(",") if name.strip()]
@@ -49,15 +46,15 @@ def compare_policies(options: SimulateOptions, trace: str) -> None:
     policies = [policy_named(name, gates=parse(options.feature_gates)) for name in names]
     workload = noted_workload(settings)
     folder = new_folder(options.out) if options.out is not None else None
-    found: dict[str, list[Summary]] = {name: [] for name in names}
+    seeds = range(options.seed, options.seed + (options.seeds or 1))
+    summaries = []
     with progress_line() as progress:
-        for policy in policies:
-            for one in _seeded(settings, policy.name, options):
-                done = play(workload, policy, one, progress=partial(_named, progress, policy.name))
-                found[policy.name].append(summary_of(done))
-                if folder is not None:
-                    write_bundle(folder / Path(policy.name).stem / f"seed-{one.seed}", done, sys.argv)
-    results = [PolicyResult(policy=name, runs=runs) for name, runs in found.items()]
+        for done in play_each(workload, policies, settings, seeds, progress=progress):
+            summaries.append(summary_of(done))
+            if folder is not None:
+                one = done.settings
+                write_bundle(folder / Path(one.policy).stem / f"seed-{one.seed}", done, sys.argv)
+    results = results_of(summaries)
     quotas = {team.name: team.quota for team in workload.teams}
     text = results_as_json(results, quotas)
     if folder is not None:
@@ -68,18 +65,6 @@ def compare_policies(options: SimulateOptions, trace: str) -> None:
         _show(results, quotas)
     if any(run.unfinished for each in results for run in each.runs):
         sys.exit(3)
-
-
-def _seeded(settings: RunSettings, policy: str, options: SimulateOptions) -> Sequence[RunSettings]:
-    """Return the settings of the runs of a policy, one for each seed."""
-    import msgspec
-
-    seeds = range(options.seed, options.seed + (options.seeds or 1))
-    return [msgspec.structs.replace(settings, policy=policy, seed=seed) for seed in seeds]
-
-
-def _named(progress: Callable[..., object], policy: str, state: Progress) -> None:
-    progress(state, name=policy)
 
 
 def _quotas(text: str | None) -> dict[str, int] | None:

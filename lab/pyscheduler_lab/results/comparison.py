@@ -26,7 +26,7 @@ from pyscheduler_lab.results.columns import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyscheduler_lab.results.runs import Run
 
@@ -37,6 +37,7 @@ __all__ = [
     "estimate",
     "estimates",
     "results_as_json",
+    "results_of",
     "summary_as_json",
     "summary_of",
 ]
@@ -105,6 +106,14 @@ def summary_of(run: Run) -> Summary:
         attempts=run.report.attempts,
         wall_s=run.report.wall_s,
     )
+
+
+def results_of(summaries: Iterable[Summary]) -> list[PolicyResult]:
+    """Return the result of each policy, in the order of their first runs."""
+    by_policy: dict[str, list[Summary]] = {}
+    for one in summaries:
+        by_policy.setdefault(one.policy, []).append(one)
+    return [PolicyResult(policy=policy, runs=runs) for policy, runs in by_policy.items()]
 
 
 def summary_as_json(summary: Summary) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
@@ -21,7 +22,7 @@ from pyscheduler_lab.simulation.replay import Replay
 from pyscheduler_lab.traces import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler_lab.clusters.failures import Failures
     from pyscheduler_lab.results.settings import RunSettings
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pyscheduler_lab.simulation.replay_report import ReplayReport
     from pyscheduler_lab.traces import Job
 
-__all__ = ["Run", "Workload", "in_order", "play", "read_workload", "run"]
+__all__ = ["Run", "Workload", "in_order", "play", "play_each", "read_workload", "run"]
 
 
 @attrs.frozen(kw_only=True)
@@ -102,6 +103,21 @@ def play(
     report = asyncio.run(played.run(progress))
     tables = tables_of(played, workload.cluster, workload.teams if policy.has_queues else ())
     return Run(settings=msgspec.structs.replace(settings, policy=policy.name), tables=tables, report=report)
+
+
+def play_each(
+    workload: Workload,
+    policies: Iterable[Policy],
+    settings: RunSettings,
+    seeds: Sequence[int],
+    *,
+    progress: Callable[..., object] = lambda _, **_keywords: None,
+) -> Iterator[Run]:
+    """Yield the run of each policy with each seed, by policy; `progress` also gets the `name` of the policy."""
+    for policy in policies:
+        for seed in seeds:
+            one = msgspec.structs.replace(settings, seed=seed)
+            yield play(workload, policy, one, progress=partial(progress, name=policy.name))
 
 
 def in_order(jobs: Sequence[Job], seed: int) -> Sequence[Job]:
