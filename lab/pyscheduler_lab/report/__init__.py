@@ -1,5 +1,5 @@
 """A report: one HTML file that compares runs, from their bundles.
 
-`series` computes what the charts show, from the measures of a bundle; `page` writes the file. The script in `page.js`
-draws the charts in the browser as SVG, with the data in the file. Nothing is loaded from elsewhere.
+`series` computes the numbers of the charts from the measures of a bundle; `page` writes the file. The script in
+`page.js` draws the charts in the browser as SVG, with the data in the file. Nothing is loaded from elsewhere.
 """

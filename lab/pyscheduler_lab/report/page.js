@@ -33,6 +33,7 @@
     const step = (bases || [1, 2, 5, 10].map((factor) => factor * power)).find((each) => most / each <= 6) || most;
     return Array.from({ length: Math.floor(most / step + 1e-9) + 1 }, (_, index) => index * step);
   }
+  const LOGARITHMIC_TIMES = [1, 10, 60, 600, 3600, 36000, 86400, 864000, 8640000];
   const TIMES = [1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400, 172800, 432000, 864000, 1728000, 4320000, 8640000];
 
   // A scale from values to places. A logarithmic one begins with one second, below which all values are at its begin.
@@ -81,7 +82,7 @@
     const x = scale(xMost, LEFT, WIDTH - RIGHT, options.isLogarithmic);
     const y = scale(yMost, HEIGHT - BOTTOM, TOP);
     const xs = options.isLogarithmic
-      ? [1, 10, 60, 600, 3600, 36000, 86400, 864000, 8640000].filter((value) => value <= xMost)
+      ? LOGARITHMIC_TIMES.filter((value) => value <= xMost)
       : ticks(xMost, TIMES);
     axes(svg, x, y, xs, ticks(yMost), time, options.yText, options.xLabel);
     for (const each of series) {
@@ -164,7 +165,7 @@
     const left = 130;
     const most = Math.max(10, ...runs.flatMap((run) => run.teams.map((team) => team.wait_mean_s ?? 0)));
     const x = scale(most, left, WIDTH - RIGHT - 8, true);
-    for (const value of [1, 10, 60, 600, 3600, 36000, 86400, 864000, 8640000].filter((each) => each <= most)) {
+    for (const value of LOGARITHMIC_TIMES.filter((each) => each <= most)) {
       element(svg, "line", { class: "grid", x1: x(value), x2: x(value), y1: TOP, y2: bottom });
       element(svg, "text", { x: x(value), y: bottom + 15, "text-anchor": "middle" }, time(value));
     }

@@ -1,4 +1,4 @@
-"""What the charts of a report show of one run: arrays of at most a few hundred numbers, from the measures of the run.
+"""Computes the numbers of the charts for one run: at most a few hundred for each chart, from the measures of the run.
 
 All charts over time divide the window of the run, from the first arrival to the last end, into equal parts. The mean of
 the parts, weighted by the GPU time in them, is the number in the table.
@@ -42,7 +42,6 @@ class TeamSeries(msgspec.Struct, frozen=True, kw_only=True):
     team: str
     jobs: float | None
     wait_mean_s: float | None
-    slowdown_mean: float | None
 
 
 class RunSeries(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,17 +82,12 @@ def series_of_run(bundle: Bundle, name: str) -> RunSeries:
     """Return the numbers of the run in a bundle."""
     measures = Measures.of(bundle.tables)
     edges = np.linspace(measures.begin, measures.end, PARTS + 1)
-    parts = [attrs.evolve(measures, begin=begin, end=end) for begin, end in pairwise(edges.tolist())]
-    capacity = np.array([part.capacity_gpu_seconds() for part in parts])
-    free = [part.node_time() for part in parts]
-    waits = measures.waits
+    capacity = [
+        attrs.evolve(measures, begin=begin, end=end).capacity_gpu_seconds() for begin, end in pairwise(edges.tolist())
+    ]
+    use, free, waits = measures.use, measures.free, measures.waits
     teams = [
-        TeamSeries(
-            team=team or "-",
-            jobs=cells["jobs"],
-            wait_mean_s=cells["wait_mean_s"],
-            slowdown_mean=cells["slowdown_mean"],
-        )
+        TeamSeries(team=team or "-", jobs=cells["jobs"], wait_mean_s=cells["wait_mean_s"])
         for team, cells in classes_of(measures, "team").items()
     ]
     teams.sort(key=lambda one: (-(one.jobs or 0.0), one.team))
@@ -101,33 +95,23 @@ def series_of_run(bundle: Bundle, name: str) -> RunSeries:
         name=name,
         seconds=round(measures.end - measures.begin, _DIGITS),
         waits=_rounded(np.quantile(waits, np.linspace(0.0, 1.0, _STEPS + 1))) if len(waits) else [],
-        utilisation=_ratios(np.diff(_used_until(measures, edges)), capacity),
-        waiting=_ratios(np.diff(_waited_until(measures, edges)), np.diff(edges)),
-        fragmentation=_ratios(np.array([one.unusable for one in free]), np.array([one.free for one in free])),
+        utilisation=_ratios(_by_part(edges, use.begin, use.end, use.gpus), np.array(capacity)),
+        waiting=_ratios(np.diff(measures.total_wait_until(edges)), np.diff(edges)),
+        fragmentation=_ratios(
+            _by_part(edges, free.begin, free.end, free.unusable), _by_part(edges, free.begin, free.end, free.gpus)
+        ),
         teams=teams[:_MOST_TEAMS],
         cells=cells_of(measures),
         unfinished=unfinished_of(bundle.tables),
     )
 
 
-def _used_until(measures: Measures, times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the GPU seconds of runs until each of the times."""
-    use = measures.use
-    length = use.end - use.begin
-    return np.array([float((np.clip(time - use.begin, 0.0, length) * use.gpus).sum()) for time in times])
-
-
-def _waited_until(measures: Measures, times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sum of the waits of all jobs until each of the times, from the timeline."""
-    timeline = measures.tables.timeline
-    moments = timeline["time_s"].to_numpy(zero_copy_only=False).astype(np.float64)
-    numbers = timeline["waiting_jobs"].to_numpy(zero_copy_only=False).astype(np.float64)
-    if not len(moments):
-        return np.zeros(len(times))
-    moments = np.append(moments, max(measures.horizon, float(moments[-1])))
-    area = np.append(0.0, np.cumsum(np.diff(moments) * numbers))
-    found: NDArray[np.float64] = np.interp(times, moments, area)
-    return found
+def _by_part(
+    edges: NDArray[np.float64], begin: NDArray[np.float64], end: NDArray[np.float64], gpus: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the GPU seconds of spans in each part of the time."""
+    until = [float((np.clip(edge - begin, 0.0, end - begin) * gpus).sum()) for edge in edges]
+    return np.diff(until)
 
 
 def _ratios(parts: NDArray[np.float64], wholes: NDArray[np.float64]) -> list[float | None]:

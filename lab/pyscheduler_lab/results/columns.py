@@ -6,8 +6,7 @@ ranges. `docs/reference/lab-columns.md` has the same definitions; a test compare
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
 import msgspec
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pyscheduler_lab.results.share_error import ShareError
     from pyscheduler_lab.results.tables import Tables
 
 __all__ = [
@@ -43,7 +43,6 @@ PARTS: Final = 48
 """Number of parts of the time for which the share error is reported."""
 
 _HOUR: Final = 3600.0
-_JOULES: Final = 3_600_000.0
 #: Digits after the point, as in the tables.
 _DIGITS: Final = 6
 
@@ -101,23 +100,9 @@ def _fairness(found: Measures) -> float | None:
     return float(means.sum() ** 2 / (len(means) * (means**2).sum()))
 
 
-def _energy(found: Measures) -> float | None:
-    joules = found.energy_joules()
-    return joules / _JOULES if joules is not None else None
-
-
-def _of_node_time(name: str, meaning: str, part: str, whole: str) -> Column:
-    def compute(found: Measures) -> float | None:
-        times = found.node_time()
-        return _ratio(getattr(times, part), getattr(times, whole))
-
-    return Column(name=name, unit="share", meaning=meaning, compute=compute, of_jobs=False)
-
-
-def _of_share_error(name: str, meaning: str, compute: Callable[[Any], float]) -> Column:
+def _of_share_error(name: str, meaning: str, compute: Callable[[ShareError], float]) -> Column:
     def computed(found: Measures) -> float | None:
-        error = found.share_error()
-        return compute(error) if error is not None else None
+        return compute(found.share_error) if found.share_error is not None else None
 
     return Column(name=name, unit="share", meaning=meaning, compute=computed, of_jobs=False)
 
@@ -164,27 +149,30 @@ COLUMNS: Final[Sequence[Column]] = (
         meaning="GPU time of all runs, over the GPU time of all nodes; runs that an eviction ended count",
         compute=lambda found: _ratio(found.used_gpu_seconds(), found.capacity_gpu_seconds()),
     ),
-    _of_node_time(
-        "free_waiting",
-        "GPU time that was free while a job that requests GPUs waited, over the GPU time of all nodes",
-        "free_waiting",
-        "capacity",
+    Column(
+        name="free_waiting",
+        unit="share",
+        meaning="GPU time that was free while a job that requests GPUs waited, over the GPU time of all nodes",
+        compute=lambda found: _ratio(found.node_time.free_waiting, found.node_time.capacity),
+        of_jobs=False,
     ),
-    _of_node_time(
-        "fragmentation",
-        "share of the free GPU time on nodes where a typical worker does not fit. A typical worker is drawn at random "
-        "from all workers of the trace that request GPUs. It fits if the node has enough GPUs, CPU and memory left; "
-        "labels and the division into devices do not count",
-        "unusable",
-        "free",
+    Column(
+        name="fragmentation",
+        unit="share",
+        meaning="share of the free GPU time on nodes where a typical worker does not fit. A typical worker is drawn at "
+        "random from all workers of the trace that request GPUs. It fits if the node has enough GPUs, CPU and memory "
+        "left; labels and the division into devices do not count",
+        compute=lambda found: _ratio(found.node_time.unusable, found.node_time.free),
+        of_jobs=False,
     ),
-    _of_node_time(
-        "unusable_waiting",
-        "the part of `free_waiting` on nodes where a typical worker does not fit, over the GPU time of all nodes. If "
-        "it is most of `free_waiting`, placement keeps jobs waiting; if it is little, the order of jobs, quotas or "
-        "groups do",
-        "unusable_waiting",
-        "capacity",
+    Column(
+        name="unusable_waiting",
+        unit="share",
+        meaning="the part of `free_waiting` on nodes where a typical worker does not fit, over the GPU time of all "
+        "nodes. If it is most of `free_waiting`, placement keeps jobs waiting; if it is little, the order of jobs, "
+        "quotas or groups do",
+        compute=lambda found: _ratio(found.node_time.unusable_waiting, found.node_time.capacity),
+        of_jobs=False,
     ),
     _of_share_error(
         "share_error_mean",
@@ -228,7 +216,7 @@ COLUMNS: Final[Sequence[Column]] = (
         unit="kWh",
         meaning="energy of the nodes: `idle_watts` of each node, and `gpu_watts` for each GPU of its pods. Nodes "
         "without watts count as nothing",
-        compute=_energy,
+        compute=lambda found: found.energy_kwh(),
         of_jobs=False,
     ),
     Column(
@@ -267,7 +255,7 @@ def classes_of(measures: Measures, column: str) -> dict[str, Cells]:
 
 def series_of(measures: Measures) -> list[float] | None:
     """Return the share error in `PARTS` equal parts of the window; None without queues."""
-    error = measures.share_error()
+    error = measures.share_error
     return [round(value, _DIGITS) for value in error.series(PARTS)] if error is not None else None
 
 
@@ -275,18 +263,13 @@ def unfinished_of(tables: Tables) -> list[Unfinished]:
     """Return why jobs did not finish, the most frequent reason first; jobs that run without an end are not listed."""
     jobs = tables.jobs
     columns = (jobs[name].to_pylist() for name in ("outcome", "reason", "message", "duration_s"))
-    rows = [
-        (outcome, reason or "", message or "")
-        for outcome, reason, message, duration in zip(*columns, strict=True)
-        if outcome in {"waiting", "never_ran"} or (outcome == "running" and np.isfinite(duration))
-    ]
-    numbers = Counter((outcome, reason) for outcome, reason, _ in rows)
-    messages: dict[tuple[str, str], str] = {}
-    for outcome, reason, message in rows:
-        messages.setdefault((outcome, reason), message)
+    messages: dict[tuple[str, str], list[str]] = {}
+    for outcome, reason, message, duration in zip(*columns, strict=True):
+        if outcome in {"waiting", "never_ran"} or (outcome == "running" and np.isfinite(duration)):
+            messages.setdefault((outcome, reason or ""), []).append(message or "")
     return [
-        Unfinished(outcome=key[0], reason=key[1], jobs=number, message=messages[key])
-        for key, number in numbers.most_common()
+        Unfinished(outcome=outcome, reason=reason, jobs=len(found), message=found[0])
+        for (outcome, reason), found in sorted(messages.items(), key=lambda item: -len(item[1]))
     ]
 
 

@@ -8,12 +8,13 @@ ends with the last event. Nothing after the window counts, because only jobs tha
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import attrs
 import numpy as np
 
-from pyscheduler_lab.results.share_error import ShareError, Spans, share_error
+from pyscheduler_lab.results.share_error import ShareError, Spans, area_until, share_error
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,15 +22,30 @@ if TYPE_CHECKING:
 
     from pyscheduler_lab.results.tables import Tables
 
-__all__ = ["SHORTEST_SECONDS", "Measures", "NodeTime"]
+__all__ = ["SHORTEST_SECONDS", "FreeSpans", "Measures", "NodeTime"]
 
 SHORTEST_SECONDS: Final = 10.0
 """Jobs shorter than this count as this long in the slowdown; otherwise the shortest jobs are all of it."""
 
+#: Joules in a kWh.
+_JOULES: Final = 3_600_000.0
 #: Rows for which the fit of all shapes is computed at once.
 _CHUNK: Final = 16_384
 #: Sums of thousandths of GPUs are exact to this.
 _SMALLEST: Final = 1e-6
+
+
+@attrs.frozen(kw_only=True)
+class FreeSpans:
+    """Spans of time in which a node has free GPUs. All arrays have the same length.
+
+    `unusable`: the free GPUs times the probability that a typical worker does not fit.
+    """
+
+    begin: NDArray[np.float64]
+    end: NDArray[np.float64]
+    gpus: NDArray[np.float64]
+    unusable: NDArray[np.float64]
 
 
 @attrs.frozen(kw_only=True)
@@ -63,6 +79,8 @@ class Measures:
     wait: NDArray[np.float64]
     #: bool[J]: the job had at least one run.
     has_run: NDArray[np.bool_]
+    #: int64[P]: the row of each pod's job.
+    pod_job: NDArray[np.int64]
     #: The runs: the row of their job, begin and end, and whether an eviction ended them.
     run_job: NDArray[np.int64]
     run_began: NDArray[np.float64]
@@ -116,6 +134,7 @@ class Measures:
             ended=ended,
             wait=wait,
             has_run=has_run,
+            pod_job=job,
             run_job=runs[0],
             run_began=run_began,
             run_ended=run_ended,
@@ -176,27 +195,28 @@ class Measures:
         times = np.append(_floats(timeline, "time_s"), self.horizon)
         return float((np.maximum(np.diff(times), 0.0) * _floats(timeline, "held_gpus")).sum())
 
-    def energy_joules(self) -> float | None:
+    def total_wait_until(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the sum of the waits of all jobs until each of the times, from the timeline."""
+        moments = _floats(self.tables.timeline, "time_s")
+        if not len(moments):
+            return np.zeros(len(times))
+        edges = np.append(moments, max(self.horizon, float(moments[-1])))
+        return area_until(times, edges, _floats(self.tables.timeline, "waiting_jobs"))
+
+    def energy_kwh(self) -> float | None:
         """Return the energy of the nodes in the window; None if no node has watts."""
-        nodes = self.tables.nodes
+        nodes, pods = self.tables.nodes, self.tables.pods
         idle, busy = _floats(nodes, "idle_watts"), _floats(nodes, "gpu_watts")
         if np.isnan(idle).all():
             return None
         idle, busy = np.nan_to_num(idle), np.nan_to_num(busy)
-        pods = self.tables.pods
-        watts_of = dict(zip(nodes["node"].to_pylist(), busy.tolist(), strict=True))
-        gpus_of = dict(
-            zip(self.tables.jobs["job"].to_pylist(), _floats(self.tables.jobs, "gpus_per_worker").tolist(), strict=True)
-        )
-        power = np.array(
-            [
-                watts_of[node] * gpus_of[job] if node is not None else 0.0
-                for node, job in zip(pods["node"].to_pylist(), pods["job"].to_pylist(), strict=True)
-            ]
-        )
+        watts_of = {None: 0.0, **dict(zip(nodes["node"].to_pylist(), busy.tolist(), strict=True))}
+        watts = np.array([watts_of[node] for node in pods["node"].to_pylist()])
+        power = watts * _floats(self.tables.jobs, "gpus_per_worker")[self.pod_job]
         left = np.nan_to_num(_floats(pods, "left_s"), nan=self.horizon)
         bound = np.nan_to_num(_floats(pods, "bound_s"), nan=self.horizon)
-        return float((self._node_seconds() * idle).sum() + (self._within(bound, left) * power).sum())
+        joules = (self._node_seconds() * idle).sum() + (self._within(bound, left) * power).sum()
+        return float(joules) / _JOULES
 
     def capacity_gpu_seconds(self) -> float:
         """Return the GPU time of all nodes in the window."""
@@ -211,13 +231,14 @@ class Measures:
         found: NDArray[np.float64] = np.maximum(np.minimum(end, self.end) - np.maximum(begin, self.begin), 0.0)
         return found
 
+    @cached_property
     def share_error(self) -> ShareError | None:
-        """Return the share error of the teams; None if the policy has no queues."""
+        """Share error of the teams; None if the policy has no queues."""
         jobs = self.tables.jobs
         quotas = _floats(jobs, "quota_gpus")
         if np.isnan(quotas).all():
             return None
-        teams, first, row = np.unique(_texts(jobs, "team"), return_index=True, return_inverse=True)
+        _, first, row = np.unique(_texts(jobs, "team"), return_index=True, return_inverse=True)
         requested = Spans(
             begin=self.arrival,
             end=np.nan_to_num(self.ended, nan=self.horizon),
@@ -227,40 +248,45 @@ class Measures:
         seconds = self.end - self.begin
         capacity = self.capacity_gpu_seconds() / seconds if seconds else 0.0
         used = attrs.evolve(self.use, row=row.astype(np.int64)[self.use.row])
-        return share_error(requested, used, quotas[first][: len(teams)], capacity, (self.begin, self.end))
+        return share_error(requested, used, quotas[first], capacity, (self.begin, self.end))
 
     # --- fragmentation ---------------------------------------------------------------------------
 
+    @cached_property
     def node_time(self) -> NodeTime:
-        """Return the free GPU time of the nodes, and the part of it that a typical worker cannot use.
+        """Free GPU time of the nodes, and the part of it that a typical worker cannot use."""
+        free = self.free
+        seconds = free.end - free.begin
+        waiting = self._waiting_until(free.end) - self._waiting_until(free.begin)
+        return NodeTime(
+            capacity=self.capacity_gpu_seconds(),
+            free=float((free.gpus * seconds).sum()),
+            unusable=float((free.unusable * seconds).sum()),
+            free_waiting=float((free.gpus * waiting).sum()),
+            unusable_waiting=float((free.unusable * waiting).sum()),
+        )
+
+    @cached_property
+    def free(self) -> FreeSpans:
+        """Free GPUs of each node over the window.
 
         A typical worker is drawn at random from all workers of the trace that request GPUs. It fits on a node that has
         enough GPUs, CPU and memory left. Labels and the division into devices do not count.
         """
-        began, ended, free = self._free_amounts()
-        seconds = ended - began
-        waiting = self._waiting_until(ended) - self._waiting_until(began)
-        free_gpus = free[:, 0]
-        unusable = free_gpus * self._misfit(free)
-        return NodeTime(
-            capacity=self.capacity_gpu_seconds(),
-            free=float((free_gpus * seconds).sum()),
-            unusable=float((unusable * seconds).sum()),
-            free_waiting=float((free_gpus * waiting).sum()),
-            unusable_waiting=float((unusable * waiting).sum()),
-        )
+        began, ended, amounts = self._free_amounts()
+        gpus = amounts[:, 0]
+        return FreeSpans(begin=began, end=ended, gpus=gpus, unusable=gpus * self._misfit(amounts))
 
     def _free_amounts(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Return begin, end and free amounts (GPUs, CPU, memory) of every time in which a node has free GPUs."""
         nodes, pods, jobs = self.tables.nodes, self.tables.pods, self.tables.jobs
         offers = _amounts(nodes, "gpus", "cpu_milli", "memory_mib")
         requests = _amounts(jobs, "gpus_per_worker", "cpu_milli_per_worker", "memory_mib_per_worker")
-        row_of = {name: row for row, name in enumerate(jobs["job"].to_pylist())}
         names = [*dict.fromkeys(nodes["node"].to_pylist())]
         place_of = {name: place for place, name in enumerate(names)}
-        pod_jobs, pod_nodes = pods["job"].to_pylist(), pods["node"].to_pylist()
+        pod_nodes = pods["node"].to_pylist()
         bound = [at for at, name in enumerate(pod_nodes) if name is not None]
-        taken = requests[np.array([row_of[pod_jobs[at]] for at in bound], dtype=np.int64)]
+        taken = requests[self.pod_job[bound]]
         node_at = np.array([place_of[name] for name in nodes["node"].to_pylist()], dtype=np.int64)
         pod_at = np.array([place_of[pod_nodes[at]] for at in bound], dtype=np.int64)
         times = [
@@ -312,9 +338,7 @@ class Measures:
         moments, which = np.unique(at, return_inverse=True)
         level = np.cumsum(np.bincount(which, weights=change))
         edges = np.append(moments, max(self.horizon, float(moments[-1])))
-        area = np.append(0.0, np.cumsum(np.diff(edges) * (level > 0)))
-        found: NDArray[np.float64] = np.interp(times, edges, area)
-        return found
+        return area_until(times, edges, level > 0)
 
 
 def _floats(table: pa.Table, column: str) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
@@ -10,9 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ShareError", "Spans", "divide", "share_error"]
-
-_TWO: Final = 2
+__all__ = ["ShareError", "Spans", "area_until", "divide", "share_error"]
 
 
 @attrs.frozen(kw_only=True)
@@ -48,12 +46,19 @@ class ShareError:
 
     def series(self, parts: int) -> list[float]:
         """Return the means of equal parts of the time."""
-        if len(self.edges) < _TWO or self.edges[-1] <= self.edges[0]:
+        if len(self.edges) < 2 or self.edges[-1] <= self.edges[0]:
             return [0.0] * parts
-        area = np.append(0.0, np.cumsum(np.diff(self.edges) * self.values))
         cuts = np.linspace(self.edges[0], self.edges[-1], parts + 1)
-        means: list[float] = (np.diff(np.interp(cuts, self.edges, area)) / np.diff(cuts)).tolist()
+        means: list[float] = (np.diff(area_until(cuts, self.edges, self.values)) / np.diff(cuts)).tolist()
         return means
+
+
+def area_until(
+    times: NDArray[np.float64], edges: NDArray[np.float64], values: NDArray[np.float64] | NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Return the area below steps until each of the times; `values[i]` holds from `edges[i]` until `edges[i + 1]`."""
+    found: NDArray[np.float64] = np.interp(times, edges, np.append(0.0, np.cumsum(np.diff(edges) * values)))
+    return found
 
 
 def share_error(
@@ -91,14 +96,12 @@ def divide(requested: NDArray[np.float64], weights: NDArray[np.float64], capacit
     """
     share = np.zeros_like(requested)
     is_open = np.broadcast_to(weights > 0, requested.shape).copy()
-    for _ in weights:
+    for _ in range(len(weights) + 1):  # the last round gives the rest to the teams that are still open
         rest = capacity - share.sum(axis=1, keepdims=True)
         heavy = np.maximum((weights * is_open).sum(axis=1, keepdims=True), 1e-12)
         part = rest * weights / heavy
         is_met = is_open & (requested <= part)
         share = np.where(is_met, requested, share)
         is_open &= ~is_met
-    rest = capacity - share.sum(axis=1, keepdims=True)
-    heavy = np.maximum((weights * is_open).sum(axis=1, keepdims=True), 1e-12)
-    found: NDArray[np.float64] = np.where(is_open, rest * weights / heavy, share)
+    found: NDArray[np.float64] = np.where(is_open, part, share)
     return found
