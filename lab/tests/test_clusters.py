@@ -1,4 +1,4 @@
-"""Clusters: the forms of `--nodes`, node lists, objects of a live cluster, and energy."""
+"""Clusters: the forms of `--nodes`, node lists, objects of a live cluster, and power."""
 
 from __future__ import annotations
 
@@ -124,19 +124,10 @@ def test_mistakes_in_files_of_nodes_are_reported(content: str, complaint: str, t
     assert complaint in " ".join(raised.value.problems)
 
 
-def test_energy_adds_idle_power_and_busy_gpus() -> None:
-    """A node that is away for a while uses nothing then; nodes without watts do not count."""
+def test_watts_are_those_of_the_gpu_model() -> None:
+    """A node whose model is not named has no watts."""
     cluster = Cluster.read("1x8gpu:A100,1x4gpu:T4", watts="A100=400+350")
     assert [node.watts for node in cluster.nodes] == [Watts(400, 350), None]
-    hour = 3600.0
-    assert cluster.kwh({}, end=hour) == pytest.approx(0.4)
-    # Two GPUs for half an hour, eight for the rest.
-    busy = {"node-0": [(0.0, 2.0), (hour / 2, 8.0)], "node-1": [(0.0, 4.0)]}
-    assert cluster.kwh(busy, end=hour) == pytest.approx(0.4 + 0.35 * (1 + 4))
-    present = {"node-0": [(0.0, hour / 4), (hour / 2, hour)]}
-    assert cluster.kwh(busy, end=hour, present=present) == pytest.approx(0.75 * 0.4 + 0.35 * (0.5 + 4))
-    assert Cluster.uniform(2).kwh(busy, end=hour) is None
-    assert Cluster.read("2x8gpu", watts="*=100+0").kwh(busy, end=hour) == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 
+import attrs
+import pyarrow as pa
 import pytest
 
 from pyscheduler_lab.clusters import Cluster
 from pyscheduler_lab.results.columns import cells_of, classes_of, unfinished_of
+from pyscheduler_lab.results.measures import Measures
 from pyscheduler_lab.results.runs import Run, Workload, play
 from pyscheduler_lab.results.settings import RunSettings
 from pyscheduler_lab.simulation.policies import policy_named
@@ -21,14 +24,31 @@ def played(cluster: Cluster, *jobs: Job) -> Run:
 
 
 def test_energy_is_that_of_idle_nodes_and_busy_gpus() -> None:
-    """The table and the cluster find the same energy; without watts there is none."""
+    """Without watts there is none."""
     cluster = Cluster.read("2x8gpu", watts="*=200+50")
     done = played(cluster, Job(name="a", arrival=0, duration=3600, gpus=8))
-    (node,) = done.tables.pods["node"].to_pylist()
     assert cells_of(done.measures)["energy_kwh"] == pytest.approx(2 * 0.2 + 8 * 0.05)
-    assert cluster.kwh({node: [(0.0, 8)]}, end=3600.0) == pytest.approx(2 * 0.2 + 8 * 0.05)
     bare = played(Cluster.read("1x8gpu"), Job(name="a", arrival=0, duration=60, gpus=8))
     assert cells_of(bare.measures)["energy_kwh"] is None
+
+
+def test_energy_of_nodes_that_are_away_or_have_no_watts() -> None:
+    """A node that is away for a while uses nothing then; nodes without watts do not count."""
+    cluster = Cluster.read("3x8gpu:A100,1x4gpu:T4", watts="A100=400+350")
+    tables = played(
+        cluster,
+        Job(name="a", arrival=0, duration=3600, gpus=2, gpu_models=("A100",)),
+        Job(name="b", arrival=1800, duration=1800, gpus=6, gpu_models=("A100",)),
+        Job(name="t", arrival=0, duration=3600, gpus=4, gpu_models=("T4",)),
+    ).tables
+    used = {*tables.pods["node"].to_pylist()}
+    nodes = tables.nodes.to_pylist()
+    idle = next(row for row in nodes if row["node"] not in used)
+    nodes.remove(idle)
+    nodes += [idle | {"removed_s": 900.0}, idle | {"added_s": 1800.0}]
+    away = attrs.evolve(tables, nodes=pa.Table.from_pylist(nodes, schema=tables.nodes.schema))
+    assert cells_of(Measures.of(tables))["energy_kwh"] == pytest.approx(3 * 0.4 + 0.35 * (2 + 3))
+    assert cells_of(Measures.of(away))["energy_kwh"] == pytest.approx(2.75 * 0.4 + 0.35 * (2 + 3))
 
 
 def test_elastic_job_runs_with_its_minimum() -> None:

@@ -11,7 +11,6 @@ import attrs
 import msgspec
 
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler_lab.clusters.energy import kwh
 from pyscheduler_lab.clusters.forms import EXAMPLE, nodes_of_form, read_watts, uniform, with_watts
 from pyscheduler_lab.clusters.node import Node
 from pyscheduler_lab.clusters.node_lists import is_openb_nodes, nodes_of_objects, read_openb_nodes
@@ -83,16 +82,6 @@ class Cluster:
         """Yield the objects of the nodes; with `shares_gpus`, pods may share their GPUs."""
         for node in self.nodes:
             yield node.as_object(shares_gpus=shares_gpus)
-
-    def kwh(
-        self,
-        busy: Mapping[str, Sequence[tuple[float, float]]],
-        *,
-        end: float,
-        present: Mapping[str, Sequence[tuple[float, float]]] | None = None,
-    ) -> float | None:
-        """Return the energy of the nodes in kWh until `end`, from the times at which GPUs are busy; see `kwh`."""
-        return kwh(self.nodes, busy, end=end, present=present)
 
 
 def _read(text: str) -> tuple[Sequence[Node], str]:
