@@ -78,7 +78,7 @@ class Comparison:
             raise KeyError(f'no table "{name}"; there are {", ".join(TABLES)}')
         found = []
         for run in self.runs:
-            table = dict(run.tables.items())[name]
+            table = getattr(run.tables, name)
             seeds = pa.array([run.settings.seed] * table.num_rows, pa.int64())
             policies = pa.array([run.settings.policy] * table.num_rows, pa.string())
             found.append(table.add_column(0, "seed", seeds).add_column(0, "policy", policies))

@@ -100,7 +100,6 @@ def replay(options: SimulateOptions, trace: str) -> None:
     from pyscheduler.cli.error_output import print_line
     from pyscheduler.config.feature_gates import parse
     from pyscheduler_lab.results.bundle import new_folder, write_bundle
-    from pyscheduler_lab.results.columns import unfinished_of
     from pyscheduler_lab.results.comparison import summary_as_json, summary_of
     from pyscheduler_lab.results.runs import play
     from pyscheduler_lab.simulation.policies import policy_named
@@ -118,7 +117,7 @@ def replay(options: SimulateOptions, trace: str) -> None:
         print_line(summary_as_json(summary))
     else:
         _show(summary.cells, done)
-    if unfinished_of(done.tables):
+    if summary.unfinished:
         for line in _unfinished_lines(done.tables):
             click.echo(f"error: {line}", err=True)
         sys.exit(3)

@@ -27,7 +27,7 @@ from pyscheduler_lab.simulation.policies import policy_named
 from pyscheduler_lab.traces.catalog import TRACES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pyscheduler_lab.results.runs import Run
 
@@ -78,9 +78,9 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]
     checkout: Checkout | None
     tables: dict[str, TableFile]
-    #: What the replay counted: attempts, warnings, the dialect of groups.
+    #: Counts of the replay: attempts, warnings, the dialect of groups.
     counts: dict[str, Any]
-    #: What the replay cost, in seconds of real time: the only numbers that differ between equal runs.
+    #: Cost of the replay in seconds of real time: the only numbers that differ between equal runs.
     cost: dict[str, Any]
 
 
@@ -201,11 +201,7 @@ def _table(folder: Path, name: str) -> pa.Table:
         table = pyarrow.parquet.read_table(path)
     except (OSError, pa.ArrowException) as error:
         raise ConfigError(f"cannot be read: {error}".splitlines()[0], source=str(path)) from error
-    _require(table, name, path)
-    return table
-
-
-def _require(table: pa.Table, name: str, path: Path) -> None:
-    missing: Mapping[str, None] = {each.name: None for each in TABLES[name] if each.name not in table.column_names}
+    missing = [each.name for each in TABLES[name] if each.name not in table.column_names]
     if missing:
         raise ConfigError(f"the table {name} lacks the columns {', '.join(missing)}", source=str(path))
+    return table

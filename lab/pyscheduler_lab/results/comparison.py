@@ -126,8 +126,8 @@ def results_as_json(results: Sequence[PolicyResult], quotas: Mapping[str, int]) 
 
     With one seed, a result has a number for each column; with several, an estimate and the numbers of all seeds.
     """
-    told = {"quotas": quotas, "policies": [_result(each, results[0]) for each in results]}
-    return msgspec.json.format(msgspec.json.encode(told), indent=1)
+    found = {"quotas": quotas, "policies": [_result(each, results[0]) for each in results]}
+    return msgspec.json.format(msgspec.json.encode(found), indent=1)
 
 
 def _result(result: PolicyResult, first: PolicyResult) -> dict[str, Any]:

@@ -14,8 +14,8 @@ FILES: Final = ("trace", "nodes", "policy", "failures")
 """Settings that may name a file. A bundle has a copy of the file."""
 
 
-class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
-    """What a run replays, on which nodes, and under which policy.
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The trace, nodes and policy of a run, and all options that change its tables.
 
     The seed changes two things: the order of jobs that arrive at the same time (seed 0 keeps the order of the trace),
     and every random draw of the replay: choices among equal nodes with `ties` random, where a search for victims

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyscheduler_lab.results.bundle import sha256_of_input
 from pyscheduler_lab.results.provenance import sha256_of_path, versions
 from pyscheduler_lab.results.runs import run
-from pyscheduler_lab.results.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from pyscheduler_lab.simulation.replay import Progress
 
 __all__ = ["altered_files", "changed_inputs", "differences", "other_versions"]
-
-#: The column that names a row in messages.
-_KEYS: Final = {"jobs": "job", "pods": "pod", "timeline": "time_s", "nodes": "node"}
 
 
 def altered_files(bundle: Bundle) -> Iterator[str]:
@@ -73,7 +69,8 @@ def _difference(name: str, recorded: pa.Table, found: pa.Table) -> str:
         return f"{name}: {len(after)} rows, recorded {len(before)}"
     old, new = before[rows[0]], after[rows[0]]
     column = next(each for each in old if old[each] != new[each])
-    where = f"row {rows[0] + 1} ({_KEYS[name]} {old[_KEYS[name]]})"
+    key = recorded.column_names[0]  # it names the rows in each table
+    where = f"row {rows[0] + 1} ({key} {old[key]})"
     more = "" if len(before) == len(after) else f"; {len(after)} rows, recorded {len(before)}"
     text = f"{name}: {where}: {column} is {_shown(new[column])}, recorded {_shown(old[column])}"
     return f"{text}; {len(rows)} of {len(before)} rows differ{more}"
@@ -81,6 +78,3 @@ def _difference(name: str, recorded: pa.Table, found: pa.Table) -> str:
 
 def _shown(value: Any) -> str:
     return "null" if value is None else str(value)
-
-
-assert _KEYS.keys() == TABLES.keys(), "each table has a key"
