@@ -138,18 +138,18 @@ def seen(shown: Shown) -> dict[str, Any]:
     """Return what the probe has seen."""
     found = re.search(r'<pre id="probe">(.*?)</pre>', shown.html, re.DOTALL)
     assert found is not None, shown.console
-    told: dict[str, Any] = json.loads(unescape(found[1]))
-    return told
+    noted: dict[str, Any] = json.loads(unescape(found[1]))
+    return noted
 
 
 def test_runs_can_be_hidden_and_points_be_read(shown: Shown) -> None:
     """A button hides the lines of its run; the pointer and the arrow keys show the values at a time."""
-    told = seen(shown)
-    assert told["before"] == told["again"] == 4 * len(RUNS)
-    assert told["after"] == told["before"] - 4
-    assert told["pressed"] == "false"
-    assert all(f"{name}: " in told["tip"] for name in RUNS)
-    assert float(told["cursor"]) > LEFT
+    noted = seen(shown)
+    assert noted["before"] == noted["again"] == 4 * len(RUNS)
+    assert noted["after"] == noted["before"] - 4
+    assert noted["pressed"] == "false"
+    assert all(f"{name}: " in noted["tip"] for name in RUNS)
+    assert float(noted["cursor"]) > LEFT
 
 
 @pytest.mark.parametrize(("run", "name"), [*enumerate(RUNS)], ids=RUNS)
@@ -233,7 +233,7 @@ def luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def test_lines_can_be_told_from_both_backgrounds() -> None:
+def test_lines_contrast_with_both_backgrounds() -> None:
     """Each colour of a run has a contrast of at least 3 with both backgrounds (WCAG 2, 1.4.11)."""
     text = (Path(page.__file__).parent / "page.css").read_text(encoding="utf-8")
     colours = re.findall(r"--run-\d: (#\w{6})", text)

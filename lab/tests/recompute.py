@@ -231,16 +231,18 @@ def estimates_of(runs: list[dict[str, Any]], first: list[dict[str, Any]] | None)
     found: dict[str, Any] = {}
     for name in names:
         values = [run[name] for run in runs if run[name] is not None]
-        told: dict[str, Any] = dict.fromkeys(("mean", "low", "high", "difference", "difference_low", "difference_high"))
+        estimate: dict[str, Any] = dict.fromkeys(
+            ("mean", "low", "high", "difference", "difference_low", "difference_high")
+        )
         if values:
-            told |= dict(zip(("mean", "low", "high"), interval(values), strict=True))
+            estimate |= dict(zip(("mean", "low", "high"), interval(values), strict=True))
         if first is not None:
             pairs = [(a[name], b[name]) for a, b in zip(runs, first, strict=True)]
             steps = [a - b for a, b in pairs if a is not None and b is not None]
             if steps:
                 keys = ("difference", "difference_low", "difference_high")
-                told |= dict(zip(keys, interval(steps), strict=True))
-        found[name] = told
+                estimate |= dict(zip(keys, interval(steps), strict=True))
+        found[name] = estimate
     return found
 
 
@@ -248,18 +250,18 @@ def main(folder: Path) -> dict[str, Any]:
     """Return the numbers of all runs in a folder, and the estimates by policy."""
     bundles = sorted(path.parent for path in folder.rglob("run.json"))
     runs = {path.relative_to(folder).as_posix(): numbers_of(path) for path in bundles}
-    told: dict[str, Any] = {"runs": runs}
+    numbers: dict[str, Any] = {"runs": runs}
     if (folder / "comparison.json").is_file():
         policies: dict[str, list[dict[str, Any]]] = {}
         order = [Path(each["policy"]).stem for each in json.loads((folder / "comparison.json").read_text())["policies"]]
         for policy in order:
             seeds = sorted((folder / policy).glob("seed-*"), key=lambda path: int(path.name.partition("-")[2]))
             policies[policy] = [runs[path.relative_to(folder).as_posix()] for path in seeds]
-        told["estimates"] = {
+        numbers["estimates"] = {
             policy: estimates_of(found, None if policy == order[0] else policies[order[0]])
             for policy, found in policies.items()
         }
-    return told
+    return numbers
 
 
 if __name__ == "__main__":

@@ -60,6 +60,17 @@ def run(capsysbinary: pytest.CaptureFixture[bytes]) -> Run:
 
 
 @pytest.fixture
+def compared(run: Run, trace: Path) -> Callable[..., int]:
+    """Return a function that compares policies on two nodes, writes the bundles, and returns the exit code."""
+
+    def compared(policies: str, out: Path, *arguments: str) -> int:
+        words = ("--trace", trace, "--nodes", "2x8gpu", "--merge-vcs", "--compare", policies, "--out", out)
+        return run("simulate", *words, *arguments)[0]
+
+    return compared
+
+
+@pytest.fixture
 def trace(tmp_path: Path) -> Path:
     """Write the trace of two rival teams."""
     path = tmp_path / "rivals.csv"
@@ -118,11 +129,11 @@ def test_another_program_computes_every_number(tmp_path: Path, run: Run) -> None
     arguments = ("--trace", path, "--nodes", "3x8gpu", "--merge-vcs", "--compare", "kai,fifo,default", "--seeds", 2)
     code, text, _ = run("simulate", *arguments, "--out", out, "-o", "json")
     assert code == 3
-    told = json.loads(text)
+    printed = json.loads(text)
     assert (out / "comparison.json").read_text() == text
     found = recomputed(out)
     evictions, errors = 0, 0
-    for policy in told["policies"]:
+    for policy in printed["policies"]:
         for seed, cells in zip(policy["seeds"], policy["runs"], strict=True):
             again = found["runs"][f"{policy['policy']}/seed-{seed}"]
             for name in ("deadlocks_resolved", "attempts", "wall_s"):
@@ -134,7 +145,7 @@ def test_another_program_computes_every_number(tmp_path: Path, run: Run) -> None
         assert_close({name: policy[name] for name in estimates}, estimates, policy["policy"])
     assert evictions
     assert errors == 4
-    assert told["policies"][2]["wait_mean_s"]["difference"] is not None
+    assert printed["policies"][2]["wait_mean_s"]["difference"] is not None
 
 
 def test_single_run_is_recomputed_too(trace: Path, tmp_path: Path, run: Run) -> None:
@@ -143,10 +154,10 @@ def test_single_run_is_recomputed_too(trace: Path, tmp_path: Path, run: Run) -> 
         "simulate", "--trace", trace, "--vc", "a", "--nodes", "2x8gpu", "--out", tmp_path / "new", "-o", "json"
     )
     assert (code, err) == (0, "")
-    told = json.loads(text)
+    printed = json.loads(text)
     (again,) = recomputed(tmp_path / "new")["runs"].values()
-    columns = [name for name in told if name not in {"deadlocks_resolved", "attempts", "wall_s"}]
-    assert_close({name: told[name] for name in columns}, {name: again[name] for name in columns}, "run")
+    columns = [name for name in printed if name not in {"deadlocks_resolved", "attempts", "wall_s"}]
+    assert_close({name: printed[name] for name in columns}, {name: again[name] for name in columns}, "run")
 
 
 @pytest.mark.slow
@@ -181,46 +192,34 @@ def test_equal_runs_have_equal_bytes(trace: Path, tmp_path: Path) -> None:
 def test_bundle_says_where_it_comes_from(written: Path) -> None:
     """`run.json` names settings, versions and hashes; the files that the command named are copied."""
     out, trace, config = written / "out", written / "rivals.csv", written / "mine.yaml"
-    told = json.loads((out / "run.json").read_text())
-    assert told["settings"]["seed"] == 5
-    assert told["command"] == ["pyscheduler", "simulate"]
-    assert told["inputs"]["trace"]["sha256"] == hashlib.sha256(trace.read_bytes()).hexdigest()
-    assert (out / told["inputs"]["trace"]["copy"]).read_text() == RIVALS
-    assert (out / told["inputs"]["policy"]["copy"]).read_text() == config.read_text()
-    assert told["inputs"]["nodes"] == {
+    recorded = json.loads((out / "run.json").read_text())
+    assert recorded["settings"]["seed"] == 5
+    assert recorded["command"] == ["pyscheduler", "simulate"]
+    assert recorded["inputs"]["trace"]["sha256"] == hashlib.sha256(trace.read_bytes()).hexdigest()
+    assert (out / recorded["inputs"]["trace"]["copy"]).read_text() == RIVALS
+    assert (out / recorded["inputs"]["policy"]["copy"]).read_text() == config.read_text()
+    assert recorded["inputs"]["nodes"] == {
         "name": "2x8gpu",
         "sha256": hashlib.sha256(b"2x8gpu").hexdigest(),
         "copy": None,
     }
-    assert {"kube-pyscheduler", "kube-pyscheduler-lab", "numpy", "pyarrow"} <= told["versions"].keys()
+    assert {"kube-pyscheduler", "kube-pyscheduler-lab", "numpy", "pyarrow"} <= recorded["versions"].keys()
     for name in TABLES:
         assert (
-            told["tables"][name]["parquet_sha256"] == hashlib.sha256((out / f"{name}.parquet").read_bytes()).hexdigest()
+            recorded["tables"][name]["parquet_sha256"]
+            == hashlib.sha256((out / f"{name}.parquet").read_bytes()).hexdigest()
         )
         with (out / f"{name}.csv").open(newline="") as file:
             rows = [*csv.DictReader(file)]
         table = pyarrow.parquet.read_table(out / f"{name}.parquet")
-        assert told["tables"][name]["rows"] == len(rows) == table.num_rows
+        assert recorded["tables"][name]["rows"] == len(rows) == table.num_rows
         assert list(rows[0]) == table.column_names
 
 
-def test_evicted_pods_have_rows_of_their_own(trace: Path, tmp_path: Path, run: Run) -> None:
+def test_evicted_pods_have_rows_of_their_own(tmp_path: Path, compared: Callable[..., int]) -> None:
     """An evicted pod is a row, and the pod that replaces it is another one, of the next run of the job."""
     out = tmp_path / "out"
-    arguments = (
-        "--trace",
-        trace,
-        "--nodes",
-        "2x8gpu",
-        "--merge-vcs",
-        "--compare",
-        "kai",
-        "--quota",
-        "a=8,b=8",
-        "--out",
-        out,
-    )
-    assert run("simulate", *arguments)[0] == 0
+    assert compared("kai", out, "--quota", "a=8,b=8") == 0
     pods = pyarrow.parquet.read_table(out / "kai/seed-0/pods.parquet").to_pylist()
     evicted = [pod for pod in pods if pod["outcome"] == "evicted"]
     (again,) = [pod for pod in pods if pod["run"] == 2]
@@ -232,17 +231,12 @@ def test_evicted_pods_have_rows_of_their_own(trace: Path, tmp_path: Path, run: R
     assert {job["quota_gpus"] for job in jobs.values()} == {8}
 
 
-def test_job_that_never_ran_has_its_reason(trace: Path, tmp_path: Path, run: Run) -> None:
+def test_job_that_never_ran_has_its_reason(trace: Path, tmp_path: Path, compared: Callable[..., int]) -> None:
     """Its row says why, with the code of a batch policy or the message of the pod; the exit code is 3."""
     trace.write_text(RIVALS + "huge,a,5,10,1,16,8000,1024\n")
     expected = {"default": ("Unschedulable", "Insufficient nvidia.com/gpu"), "fifo": ("NotEnoughResources", "no node")}
     out = tmp_path / "out"
-    assert (
-        run(
-            "simulate", "--trace", trace, "--nodes", "2x8gpu", "--merge-vcs", "--compare", "default,fifo", "--out", out
-        )[0]
-        == 3
-    )
+    assert compared("default,fifo", out) == 3
     for policy, (reason, part) in expected.items():
         rows = pyarrow.parquet.read_table(out / policy / "seed-0/jobs.parquet").to_pylist()
         (row,) = [row for row in rows if row["outcome"] == "never_ran"]
@@ -250,15 +244,10 @@ def test_job_that_never_ran_has_its_reason(trace: Path, tmp_path: Path, run: Run
         assert part in row["message"]
 
 
-def test_verify_runs_a_bundle_again(trace: Path, tmp_path: Path, run: Run) -> None:
+def test_verify_runs_a_bundle_again(trace: Path, tmp_path: Path, run: Run, compared: Callable[..., int]) -> None:
     """A bundle is enough to repeat the run, also where the files that the command named are gone."""
     out = tmp_path / "out"
-    assert (
-        run(
-            "simulate", "--trace", trace, "--nodes", "2x8gpu", "--merge-vcs", "--compare", "fifo,binpack", "--out", out
-        )[0]
-        == 0
-    )
+    assert compared("fifo,binpack", out) == 0
     trace.unlink()
     moved = out.rename(tmp_path / "moved")
     code, text, err = run("lab", "verify", moved)
@@ -281,10 +270,10 @@ def test_verify_names_what_differs(out: Path, run: Run) -> None:
 
 def test_input_with_another_content_is_noticed(out: Path, run: Run) -> None:
     """A policy or trace that comes with the lab is not copied; its hash shows that this version has another one."""
-    told = json.loads((out / "run.json").read_text())
-    told["inputs"]["policy"] = {"name": "default", "sha256": "0" * 64, "copy": None}
-    told["settings"]["policy"] = "default"
-    (out / "run.json").write_text(json.dumps(told))
+    recorded = json.loads((out / "run.json").read_text())
+    recorded["inputs"]["policy"] = {"name": "default", "sha256": "0" * 64, "copy": None}
+    recorded["settings"]["policy"] = "default"
+    (out / "run.json").write_text(json.dumps(recorded))
     code, text, _ = run("lab", "verify", out)
     assert (code, text) == (
         1,

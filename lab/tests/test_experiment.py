@@ -51,7 +51,7 @@ def test_tables_name_their_run(comparison: Comparison) -> None:
         comparison.table("queues")
 
 
-def test_mistakes_are_told() -> None:
+def test_mistakes_are_errors() -> None:
     """In one line."""
     trace, cluster = Trace(jobs=crowded_jobs(2)), Cluster.read("6x8gpu")
     with pytest.raises(ConfigError, match="each policy once"):

@@ -46,7 +46,7 @@ def test_error_is_what_teams_lack_over_time() -> None:
 
 
 def test_only_the_window_counts() -> None:
-    """What happens before and after the window changes nothing in it."""
+    """Requests and GPUs in use outside of the window do not change the error within it."""
     requested = spans((0, 20, 0, 8), (0, 16, 1, 4))
     used = spans((0, 10, 0, 8), (16, 20, 0, 8), (10, 16, 1, 4))
     error = share_error(requested, used, np.array([4.0, 4.0]), 8.0, (12.0, 18.0))

@@ -43,9 +43,9 @@ def test_policies_with_quotas_reclaim_and_fifo_waits(trace: Path, run: Run) -> N
     ]
     code, out, err = run("simulate", *arguments, "-o", "json")
     assert (code, err) == (0, "")
-    told = json.loads(out)
-    assert told["quotas"] == {"a": 8, "b": 8}
-    found = {each["policy"]: each for each in told["policies"]}
+    printed = json.loads(out)
+    assert printed["quotas"] == {"a": 8, "b": 8}
+    found = {each["policy"]: each for each in printed["policies"]}
     assert list(found) == policies
     assert all(each["finished"] == 3 for each in found.values())
     assert found["fifo"]["evicted_jobs"] == 0

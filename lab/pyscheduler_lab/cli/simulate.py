@@ -45,10 +45,10 @@ _OF_TRACES = {
     "max_unschedulable_seconds": "--pod-max-in-unschedulable-pods-duration",
     "feature_gates": "--feature-gates",
 }
-#: What has no effect with --compare, and what has none without it.
+#: Parameters that have no effect with --compare, and parameters that have none without it.
 _NOT_OF_COMPARISONS = ("config_file", "max_unschedulable_seconds", "feature_gates")
 _OF_COMPARISONS = ("quota", "seeds")
-#: What has an effect on cases.
+#: Parameters that have an effect on cases.
 _OF_CASES = {"batch_cases", "queue_cases", "output", "blocked"}
 
 

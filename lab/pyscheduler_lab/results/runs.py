@@ -1,4 +1,4 @@
-"""Replay a trace as its settings say; the result has the tables of the run and what the replay counted."""
+"""Replay a trace as its settings say; the result has the tables of the run and the counts of the replay."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Workload:
 
 @attrs.frozen(kw_only=True)
 class Run:
-    """A run: settings, tables, and what the replay counted."""
+    """A run: settings, tables, and the counts of the replay."""
 
     settings: RunSettings
     tables: Tables
@@ -61,7 +61,7 @@ class Run:
 
 
 def read_workload(settings: RunSettings) -> Workload:
-    """Return what the settings replay; raise `ConfigError` for a mistake in them."""
+    """Return the workload that the settings name; raise `ConfigError` for a mistake in them."""
     cluster = Cluster.read(settings.nodes, watts=settings.watts)
     failures = read_failures(settings.failures, cluster) if settings.failures is not None else None
     trace = Trace.read(settings.trace, vc=settings.vc, merge_vcs=settings.merge_vcs, shape=settings.shape)
@@ -71,7 +71,7 @@ def read_workload(settings: RunSettings) -> Workload:
 
 
 def run(settings: RunSettings, *, progress: Callable[[Progress], object] = lambda _: None) -> Run:
-    """Replay what the settings say; raise `ConfigError` for a mistake in them."""
+    """Replay the workload that the settings name; raise `ConfigError` for a mistake in them."""
     policy = policy_named(settings.policy, gates=parse(settings.feature_gates))
     return play(read_workload(settings), policy, settings, progress=progress)
 

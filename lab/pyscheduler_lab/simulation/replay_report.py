@@ -1,4 +1,4 @@
-"""What a replay counted and what it cost. Times and waits of jobs are in the tables of `pyscheduler_lab.results`."""
+"""Counts and cost of a replay. Times and waits of jobs are in the tables of `pyscheduler_lab.results`."""
 
 from __future__ import annotations
 
