@@ -59,14 +59,14 @@ def command(
     The exit code is 4 if a mean on the default list differs by more than its tolerance, or the policies have another
     order there.
     """
+    from pyscheduler_lab.cli.result_text import status_line
     from pyscheduler_lab.reproduction.fgd import compare, is_in_order, run_all, write
     from pyscheduler_lab.reproduction.packing import POLICIES
 
     chosen = [policy for policy in POLICIES if policy in policies or not policies]
-    progress = _show_progress if sys.stderr.isatty() else _show_nothing
-    runs = run_all(list(dict.fromkeys(lists)), chosen, seeds, workers=workers, progress=progress)
-    if sys.stderr.isatty():
-        click.echo("\r\x1b[K", nl=False, err=True)
+    with status_line() as show:
+        tasks = list(dict.fromkeys(lists))
+        runs = run_all(tasks, chosen, seeds, workers=workers, progress=lambda done, of: show(f"{done}/{of} runs"))
     rows = compare(runs)
     _show(rows)
     if out is not None:
@@ -74,15 +74,6 @@ def command(
     default = [row for row in rows if row.tasks == "default"]
     if not (all(row.is_close for row in default) and is_in_order(default)):
         sys.exit(_DIFFERENT)
-
-
-def _show_nothing(_done: int, _total: int) -> None:
-    """Show no progress."""
-
-
-def _show_progress(done: int, total: int) -> None:
-    """Rewrite one line of the terminal."""
-    click.echo(f"\r{done}/{total} runs\x1b[K", nl=False, err=True)
 
 
 def _show(rows: Sequence[Row]) -> None:

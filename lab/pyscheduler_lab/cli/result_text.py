@@ -1,17 +1,19 @@
-"""Text of results: values with their units, and tables of aligned columns."""
+"""Text of results: values with their units, tables of aligned columns, and a line that shows the progress."""
 
 from __future__ import annotations
 
+import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyscheduler_lab.results.columns import Unit
 
-__all__ = ["curve", "print_columns", "text_of", "time_text"]
+__all__ = ["curve", "print_columns", "status_line", "text_of", "time_text"]
 
 _UNITS: Final = (("d", 86400.0), ("h", 3600.0), ("min", 60.0))
 _BARS: Final = " ▁▂▃▄▅▆▇█"
@@ -52,3 +54,18 @@ def print_columns(rows: Sequence[Sequence[str]]) -> None:
         first, *others = row
         cells = [f"{text:>{width}}" for text, width in zip(others, widths[1:], strict=True)]
         click.echo("  ".join([f"{first:<{widths[0]}}", *cells]).rstrip())
+
+
+@contextmanager
+def status_line() -> Iterator[Callable[[str], object]]:
+    """Yield a function that replaces the text of one line of the terminal, and clear the line at the end.
+
+    The function does nothing if standard error is not a terminal.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    try:
+        yield lambda text: click.echo(f"\r{text}\x1b[K", nl=False, err=True)
+    finally:
+        click.echo("\r\x1b[K", nl=False, err=True)

@@ -125,16 +125,11 @@ def replay(options: SimulateOptions, trace: str) -> None:
 
 @contextmanager
 def progress_line() -> Iterator[Callable[..., object]]:
-    """Yield a function that rewrites one line of the terminal, and clear the line at the end.
-
-    The function gets the `Progress` and optionally the `name` of the run. It does nothing if standard error is not a
-    terminal.
-    """
+    """Yield a function that shows the `Progress` of a run, and optionally its `name`, in the `status_line`."""
     from time import monotonic
 
-    if not sys.stderr.isatty():
-        yield lambda _, **_keywords: None
-        return
+    from pyscheduler_lab.cli.result_text import status_line
+
     last = 0.0
 
     def show(progress: Progress, *, name: str = "") -> None:
@@ -143,18 +138,15 @@ def progress_line() -> Iterator[Callable[..., object]]:
         if now - last < _UPDATE_SECONDS:
             return
         last = now
-        text = (
+        write(
             f"{name}{': ' if name else ''}day {progress.time / _DAY_SECONDS:6.1f}"
             f"   jobs {progress.arrived}/{progress.jobs}"
             f"   waiting {progress.waiting}   finished {progress.finished}"
             f"   GPUs in use {progress.used_gpus}   attempts {progress.attempts}"
         )
-        click.echo(f"\r{text}\x1b[K", nl=False, err=True)
 
-    try:
+    with status_line() as write:
         yield show
-    finally:
-        click.echo("\r\x1b[K", nl=False, err=True)
 
 
 def _unfinished_lines(tables: Tables) -> Iterator[str]:

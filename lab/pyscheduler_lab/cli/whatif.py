@@ -138,6 +138,7 @@ def _find(given: _Options) -> tuple[Answer, Scale | None, str, Sequence[str]]:
     from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.problems import found_in
     from pyscheduler.runtime.assembly.discovery import discover
+    from pyscheduler_lab.cli.result_text import status_line
     from pyscheduler_lab.whatif.answer import what_if
     from pyscheduler_lab.whatif.change import Change, read_addition
     from pyscheduler_lab.whatif.dump import read_dump
@@ -151,8 +152,10 @@ def _find(given: _Options) -> tuple[Answer, Scale | None, str, Sequence[str]]:
     dump = read_dump(given.objects)
     chosen = asyncio.run(choose(dump, profile=given.profile, config_file=given.config_file, gates=gates))
     runner = Runner(chosen=chosen, registry=discover(blocked=given.blocked), gates=gates, seed=given.seed)
-    with found_in(given.config_file):
-        scale = scale_to_fit(dump, change, shape, runner, progress=_show_progress()) if shape is not None else None
+    with found_in(given.config_file), status_line() as show:
+        scale = None
+        if shape is not None:
+            scale = scale_to_fit(dump, change, shape, runner, progress=lambda nodes: show(f"trying {nodes} nodes"))
         answer = scale.answer if scale is not None else what_if(dump, change, runner)
     notes = [*chosen.notes]
     if chosen.config.extenders:
@@ -162,16 +165,6 @@ def _find(given: _Options) -> tuple[Answer, Scale | None, str, Sequence[str]]:
     if not answer.is_at_rest:
         notes.append("pods evict each other without end; the answer is the state after a day of virtual time")
     return answer, scale, chosen.source, notes
-
-
-def _show_progress() -> Any:
-    """Return a function that shows on a terminal which number of nodes is tried."""
-
-    def show(nodes: int) -> None:
-        if sys.stderr.isatty():
-            click.echo(f"\rtrying {nodes} nodes\x1b[K\r", nl=False, err=True)
-
-    return show
 
 
 # --- the table -----------------------------------------------------------------------------------
