@@ -23,7 +23,7 @@ from pyscheduler_lab.results.share_error import Spans, divide, share_error
 def test_capacity_is_divided_by_weight_up_to_the_requests(
     requested: list[float], weights: list[float], shares: list[float]
 ) -> None:
-    """What a team does not request is divided among the others."""
+    """The part of its share that a team does not request is divided among the others."""
     found = divide(np.array([requested], dtype=float), np.array(weights, dtype=float), 8.0)
     assert found.tolist() == [pytest.approx(shares)]
 

@@ -42,7 +42,7 @@ def test_decisions_give_the_same_summary(trace: Path, run: Run) -> None:
 
 
 def test_summary_table(trace: Path, run: Run) -> None:
-    """Everything that was asked of a replay, attempts and time by phase among it; nothing on standard error."""
+    """The table has all results, attempts and the time by phase; standard error is empty."""
     config = ROOT / "configs/coscheduling.yaml"
     code, out, err = run("simulate", "--trace", trace, "--nodes", "2x8gpu", "--config", config)
     assert (code, err) == (0, "")
@@ -68,15 +68,15 @@ def test_json_output(trace: Path, run: Run) -> None:
     """One object with these fields and no others."""
     code, out, err = run("simulate", "--trace", trace, "--nodes", "2x8gpu", "--seed", 3, "-o", "json")
     assert (code, err) == (0, "")
-    told = json.loads(out)
-    assert list(told) == FIELDS
-    assert (told["jobs"], told["finished"], told["deadlocks_resolved"]) == (2, 2, 0)
+    printed = json.loads(out)
+    assert list(printed) == FIELDS
+    assert (printed["jobs"], printed["finished"], printed["deadlocks_resolved"]) == (2, 2, 0)
     # The default profile knows no groups: one worker holds the second node for two hours, less a minute.
-    assert told["partial_gpu_seconds"] == pytest.approx(8 * 7140, rel=0.01)
+    assert printed["partial_gpu_seconds"] == pytest.approx(8 * 7140, rel=0.01)
 
 
 def test_philly_is_found_from_any_working_directory(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """By its name, whatever the working directory; a cluster that fits nobody is answered soon."""
+    """By its name, whatever the working directory; a wrong virtual cluster is an error."""
     monkeypatch.chdir(tmp_path)
     code, _, err = run("simulate", "--trace", "philly", "--vc", "vc9")
     assert code == 2
@@ -147,11 +147,11 @@ def test_a_job_that_never_ran_is_named(tmp_path: Path, run: Run) -> None:
     arguments = ("--trace", path, "--nodes", "2x8gpu", "--config", ROOT / "configs/coscheduling.yaml")
     text = "error: job huge never ran: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
     code, out, err = run("simulate", *arguments, "-o", "json")
-    told = json.loads(out)
-    assert (code, list(told)) == (3, FIELDS)
-    (why,) = told["unfinished"]
-    assert (told["finished"], why["outcome"], why["reason"], why["jobs"]) == (2, "never_ran", "Unschedulable", 1)
-    assert told["gpu_utilisation"] == pytest.approx(2 / 3, abs=0.001)
+    printed = json.loads(out)
+    assert (code, list(printed)) == (3, FIELDS)
+    (why,) = printed["unfinished"]
+    assert (printed["finished"], why["outcome"], why["reason"], why["jobs"]) == (2, "never_ran", "Unschedulable", 1)
+    assert printed["gpu_utilisation"] == pytest.approx(2 / 3, abs=0.001)
     assert err.startswith(text)
     assert len(err.splitlines()) == 1
     code, out, err = run("simulate", *arguments)
@@ -164,8 +164,8 @@ def test_openb_replays_by_its_name_on_its_nodes(run: Run, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     arguments = ("--trace", "openb", "--jobs", 20, "--nodes", "openb", "--watts", "T4=100+70,*=300+250")
     code, out, err = run("simulate", *arguments, "-o", "json")
-    told = json.loads(out)
-    assert (code, err, told["jobs"], told["finished"], told["attempts"]) == (0, "", 20, 20, 20)
+    printed = json.loads(out)
+    assert (code, err, printed["jobs"], printed["finished"], printed["attempts"]) == (0, "", 20, 20, 20)
 
 
 def test_failures_of_nodes_are_replayed(trace: Path, run: Run, tmp_path: Path) -> None:
