@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections import Counter
 from pathlib import Path
@@ -77,7 +76,7 @@ def test_plugins_place_as_plain_arithmetic_does(policy: str, seed: int) -> None:
     rng = random.Random(seed)
     cluster, tasks = some_nodes(rng, 12), some_tasks(rng, 150)
     order = arrivals(tasks, 1000 * cluster.gpus, seed=seed, inflation=1.6)
-    placed, shared = asyncio.run(place_all(policy, cluster, tasks, order, seed=seed))
+    placed, shared = place_all(policy, cluster, tasks, order, seed=seed)
     model = as_model(cluster, tasks)
     expected = [model.place(policy, as_tuple(task)) for task in order]
     assert placed == expected
@@ -99,7 +98,7 @@ def test_the_beginning_of_the_experiment_is_placed_as_plain_arithmetic_does(poli
     """The first 500 tasks of the openb trace, in the order of a seed, on its 1,213 nodes."""
     cluster, tasks = Cluster.read("openb"), Trace.read("openb").jobs
     order = arrivals(tasks, 1000 * cluster.gpus, seed=1)[:500]
-    placed, _ = asyncio.run(place_all(policy, cluster, tasks, order, seed=1))
+    placed, _ = place_all(policy, cluster, tasks, order, seed=1)
     model = as_model(cluster, [*tasks])
     assert placed == [model.place(policy, as_tuple(task)) for task in order]
 
@@ -109,7 +108,7 @@ def test_random_placements_fit_and_repeat_with_their_seed() -> None:
     """A seed gives the same nodes and devices again, another seed gives others, and no device is overcommitted."""
     rng = random.Random(1)
     cluster, tasks = some_nodes(rng, 12), some_tasks(rng, 150)
-    first, again, other = (asyncio.run(place_all("Random", cluster, tasks, tasks, seed=seed)) for seed in (1, 1, 2))
+    first, again, other = (place_all("Random", cluster, tasks, tasks, seed=seed) for seed in (1, 1, 2))
     assert first == again != other
     used: Counter[tuple[int, int]] = Counter()
     for task, node, device in zip(tasks, *first, strict=True):

@@ -168,11 +168,10 @@ class SchedulingEnv(gymnasium.Env["NDArray[np.float32]", np.int64]):
         self._pending: list[_Shown] = []
         #: Pending pods that have not been tried since the last pod ended.
         self._retried: deque[_Shown] = deque()
-        #: By end, the uids of pods that end.
-        self._ends: list[tuple[float, str]] = []
+        #: By end, the uids of pods that end, and thousandths of GPUs that they have.
+        self._ends: list[tuple[float, str, int]] = []
         self._time = 0.0
         self._used_gpu_milli = 0
-        self._used_of: dict[str, int] = {}
 
     def _arrivals(self) -> list[_Arrival]:
         return [
@@ -230,9 +229,9 @@ class SchedulingEnv(gymnasium.Env["NDArray[np.float32]", np.int64]):
         """Let all pods end whose end is next; pending pods are tried again."""
         self._time = self._ends[0][0]
         while self._ends and self._ends[0][0] <= self._time:
-            _, uid = heapq.heappop(self._ends)
+            _, uid, milli = heapq.heappop(self._ends)
             self._placer.remove(uid)
-            self._used_gpu_milli -= self._used_of.pop(uid)
+            self._used_gpu_milli -= milli
         self._retried.extend(self._pending)
         self._pending.clear()
 
@@ -240,17 +239,15 @@ class SchedulingEnv(gymnasium.Env["NDArray[np.float32]", np.int64]):
         """Place the pod; return why it cannot be placed, or ""."""
         if not shown.feasible[row]:
             return f"{self._nodes[row]} is not feasible for {shown.info.pod.key}"
-        status = self._placer.place(shown.info, shown.state, row)
+        status = self._placer.place_on(row, shown.info, shown.state)
         return "" if status is None else status.message or status.code.label
 
     def _occupy(self, shown: _Shown) -> float:
         """Note a pod that has a node; return the reward."""
-        arrival, uid = shown.arrival, shown.info.pod.uid
-        milli = arrival.job.worker_gpu_milli
+        arrival, milli = shown.arrival, shown.arrival.job.worker_gpu_milli
         self._used_gpu_milli += milli
-        self._used_of[uid] = milli
         if arrival.duration < math.inf:
-            heapq.heappush(self._ends, (self._time + arrival.duration, uid))
+            heapq.heappush(self._ends, (self._time + arrival.duration, shown.info.pod.uid, milli))
         return milli / (1000 * self._gpus) if self._gpus else arrival.job.cpu_milli / self._cpu_milli
 
     def _info_of(self, arrival: _Arrival) -> PodInfo:

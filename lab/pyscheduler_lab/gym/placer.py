@@ -1,39 +1,32 @@
-"""Places pods with the plugins of a profile, one call after the other, without an API server and an event loop.
+"""Places pods on the nodes that actions choose, with the plugins of a profile.
 
-The scheduler is the one that ships. It is built and never started: nodes are handed to its informer, and pods are
-assumed in its cache, then reserved, as in a scheduling cycle. PreBind and Bind do not run, and a plugin that lets a pod
-wait at Permit rejects it. The clock of the scheduler stands still.
+Pods are assumed in the scheduler's cache, then reserved, as in a scheduling cycle. PreBind and Bind do not run, and a
+plugin that lets a pod wait at Permit rejects it. The clock of the scheduler stands still.
 """
 
 from __future__ import annotations
 
-import random
 import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
-from kube_testserver.cluster import EmbeddedCluster
-from kube_testserver.virtual_time import VirtualClock
-from pyscheduler.api import Node, Pod
-from pyscheduler.cluster.in_process import InProcessTransport
+from pyscheduler.api import Pod
 from pyscheduler.framework.diagnosis import FitError
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.extension_points.reserving import reserve
 from pyscheduler.runtime.placement import feasible_nodes
-from pyscheduler.scheduler.assembly import build
-from pyscheduler_lab.simulation.decisions.typed_cluster import TypedCluster
 from pyscheduler_lab.simulation.gpu_profile import with_gpu_sharing
 from pyscheduler_lab.simulation.group_objects import default_dialect
+from pyscheduler_lab.simulation.one_by_one import OneByOne
 from pyscheduler_lab.simulation.replay_objects import pod_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pyscheduler.cluster.real.informer import RealInformer
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.nodes import Nodes
@@ -45,11 +38,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Placer"]
 
-_SHARING: Final = "GpuSharing"
 _UIDS: Final = uuid.UUID("5b0e6c0e-7d0c-4d0e-9f0b-0f5a5c0c35e1")
 
 
-class Placer:
+class Placer(OneByOne):
     """The first profile of a configuration on a cluster without pods; raises `ConfigError` if it cannot be built."""
 
     def __init__(
@@ -58,27 +50,15 @@ class Placer:
         if config.extenders:
             raise ConfigError("the environment asks no extenders; remove them from the configuration")
         registry = registry if registry is not None else discover()
-        clock = VirtualClock()
-        served = EmbeddedCluster(clock=clock, rng=random.Random(0))
-        self.scheduler = build(
-            with_gpu_sharing(config) if shares_gpus else config,
-            InProcessTransport(served.router),
-            clock,
-            random.Random(0),
-            registry=registry,
-        )
-        self.profile = self.scheduler.profiles[config.profiles[0].scheduler_name]
+        config = with_gpu_sharing(config) if shares_gpus else config
+        super().__init__(config, cluster.manifests(shares_gpus=shares_gpus), registry=registry)
         table = registry.dialect_table()
         self._dialect = table.named(default_dialect(self.profile.plugins, table))
-        #: Completes manifests with defaults; the scheduler does not read it.
-        self._objects = TypedCluster(clock=clock, rng=random.Random(0))
-        made = [self._objects.create(each) for each in cluster.manifests(shares_gpus=shares_gpus)]
-        nodes = [each for each in made if isinstance(each, Node)]
-        cast("RealInformer[Node]", self.scheduler.nodes).prime(nodes)
-        names = [node.name for node in nodes]
         #: By uid, the pods with a node.
         self._placed: dict[str, tuple[Pod, CycleState]] = {}
-        assert [self.nodes.name(row) for row in range(len(names))] == names, "rows are in the order of the nodes"
+        nodes = self.nodes
+        rows = [nodes.name(row) for row in range(len(nodes))]
+        assert rows == [node.name for node in cluster.nodes], "rows are in the order of the nodes"
 
     @property
     def nodes(self) -> Nodes:
@@ -89,14 +69,14 @@ class Placer:
     @property
     def sharing(self) -> GpuSharing | None:
         """Return the plugin that shares GPUs, if the profile has it."""
-        return cast("GpuSharing | None", self.profile.plugins.get(_SHARING))
+        return cast("GpuSharing | None", self.plugin("GpuSharing"))
 
     def pod_of(self, job: Job, number: int) -> PodInfo:
         """Return a new pod for one worker of a job."""
         manifest = pod_of(job, number, self._dialect, scheduler_name=self.profile.name, has_group=False)
         # From the name, so that an episode does not depend on the episodes before it.
         manifest["metadata"]["uid"] = str(uuid.uuid5(_UIDS, manifest["metadata"]["name"]))
-        pod = self._objects.create(manifest)
+        pod = self.objects.create(manifest)
         assert isinstance(pod, Pod)
         return PodInfo.of(pod)
 
@@ -111,7 +91,7 @@ class Placer:
             found[feasible_nodes(self.profile, state, info.pod, nodes).rows] = True
         return found
 
-    def place(self, info: PodInfo, state: CycleState, row: int) -> Status | None:
+    def place_on(self, row: int, info: PodInfo, state: CycleState) -> Status | None:
         """Assume the pod on a node, and run Reserve and Permit; return why that was undone, or None.
 
         `state` is that of `feasible`.

@@ -6,7 +6,6 @@ other draws, because the authors' seeds are those of Go's generator: only means 
 
 from __future__ import annotations
 
-import asyncio
 import csv
 from concurrent.futures import ProcessPoolExecutor
 from importlib.resources import files
@@ -82,7 +81,7 @@ def run(tasks: str, policy: str, seed: int) -> Sequence[Run]:
     """Run a task list under a policy, in the order of a seed; return one result for each level."""
     cluster, jobs = Cluster.read("openb"), Trace.read(LISTS[tasks]).jobs
     order = arrivals(jobs, WHOLE * cluster.gpus, seed=seed)
-    placed, shared = asyncio.run(place_all(policy, cluster, jobs, order, seed=seed))
+    placed, shared = place_all(policy, cluster, jobs, order, seed=seed)
     curves = curves_of(cluster, jobs, order, placed, shared)
     return [Run(tasks=tasks, policy=policy, seed=seed, level=level, **curves.at(level)) for level in LEVELS]
 

@@ -95,7 +95,7 @@ def _pod_infos(tasks: Sequence[Job]) -> Iterator[PodInfo]:
         yield known.with_pod(structs.replace(known.pod, metadata=named))
 
 
-async def place_all(
+def place_all(
     policy: str, cluster: Cluster, tasks: Sequence[Job], order: Sequence[Job], *, seed: int
 ) -> tuple[list[int], list[int]]:
     """Place the tasks of `order`; return for each the number of its node, and the number of the GPU that it shares.
@@ -115,16 +115,15 @@ async def place_all(
     devices: dict[str, int] = {}
     counts = [0] * len(numbers)
     placed, shared = [], []
-    async with placing:
-        for info in _pod_infos(order):
-            name = placing.place(info)
-            node = numbers.get(name, -1)
-            held = sharing.devices_of(info.pod.uid) if name else ()
-            if held and held[0] not in devices:
-                devices[held[0]] = counts[node]
-                counts[node] += 1
-            placed.append(node)
-            shared.append(devices[held[0]] if held else -1)
+    for info in _pod_infos(order):
+        name = placing.place(info)
+        node = numbers.get(name, -1)
+        held = sharing.devices_of(info.pod.uid) if name else ()
+        if held and held[0] not in devices:
+            devices[held[0]] = counts[node]
+            counts[node] += 1
+        placed.append(node)
+        shared.append(devices[held[0]] if held else -1)
     return placed, shared
 
 

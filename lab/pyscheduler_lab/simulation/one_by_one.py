@@ -4,20 +4,26 @@ A packing experiment asks only which node each pod gets; there is no time in it.
 the scheduler that ships, from the snapshot to Permit, without its queue and its binding cycles: a pod is tried as soon
 as it comes. If it fits, it holds its node for ever; if it fits nowhere, it is dropped. So the order of the pods is the
 caller's.
+
+The scheduler reads the nodes once, from a read-only cluster, and its loop never runs. So no call needs an event loop.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+import random
+from typing import TYPE_CHECKING
 
+from kube_testserver.virtual_time import VirtualClock
+from pyscheduler.api import Node
+from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
 from pyscheduler.framework.pod_info import QueuedPodInfo
 from pyscheduler.runtime.cooperative_yield import run_now
+from pyscheduler.scheduler.assembly import build
 from pyscheduler.scheduler.scheduling_cycle import Failure
-from pyscheduler_lab.simulation.decisions.session import Session
+from pyscheduler_lab.simulation.decisions.typed_cluster import TypedCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
     from typing import Any
 
     from pyscheduler.config.types import Configuration
@@ -30,38 +36,38 @@ __all__ = ["OneByOne"]
 
 
 class OneByOne:
-    """Places pods with the first profile of a configuration; use it as an async context manager."""
+    """Places pods with the first profile of a configuration."""
 
     def __init__(
-        self, config: Configuration, nodes: Iterable[dict[str, Any]], *, registry: Registry, settings: Settings
+        self,
+        config: Configuration,
+        nodes: Iterable[dict[str, Any]],
+        *,
+        registry: Registry,
+        settings: Settings | None = None,
     ) -> None:
         """Take the manifests of the nodes; raise `ConfigError` for a profile that is not usable."""
-        self._session = Session(config, registry=registry, settings=settings)
-        self._session.add(*nodes)
-        self._profile = self._session.scheduler.profiles[config.profiles[0].scheduler_name]
-        self._scheduling = self._session.scheduler.scheduling
+        clock = VirtualClock()
+        #: Completes manifests with defaults; the scheduler does not read it.
+        self.objects = TypedCluster(clock=clock, rng=random.Random(0))
+        made = [each for each in map(self.objects.create, nodes) if isinstance(each, Node)]
+        cluster = ReadOnlyCluster(objects_of({Node: made}))
+        #: The scheduler, for inspection by the caller.
+        self.scheduler = build(config, cluster, clock, random.Random(0), registry=registry, settings=settings)
+        self.profile = self.scheduler.profiles[config.profiles[0].scheduler_name]
+        run_now(self.scheduler.start())
 
-    async def __aenter__(self) -> Self:
-        await self._session.__aenter__()
-        await self._session.settle()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self._session.__aexit__(kind, error, traceback)
-
-    def plugin(self, name: str) -> Plugin:
-        """Return a plugin of the profile."""
-        return self._profile.plugins[name]
+    def plugin(self, name: str) -> Plugin | None:
+        """Return a plugin of the profile; None if the profile does not have it."""
+        return self.profile.plugins.get(name)
 
     def place(self, info: PodInfo) -> str:
         """Run the scheduling cycle of a pod; return the node that it has from now on, "" if it fits nowhere.
 
         Raise `RuntimeError` if the cycle failed for any other reason.
         """
-        scheduling = self._scheduling
-        attempt = scheduling.begin(self._profile, QueuedPodInfo(pod_info=info, enqueued_at=scheduling.clock.now()))
+        scheduling = self.scheduler.scheduling
+        attempt = scheduling.begin(self.profile, QueuedPodInfo(pod_info=info, enqueued_at=scheduling.clock.now()))
         scheduling.cache.update_snapshot(scheduling.snapshot)
         found = run_now(scheduling.find_node(attempt, post_filter=False))
         failure = found if isinstance(found, Failure) else scheduling.reserve(attempt, found)
