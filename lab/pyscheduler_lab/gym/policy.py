@@ -16,11 +16,12 @@ Other Score plugins of the profile count, too. For the policy to decide alone, d
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pyscheduler.framework import ScorePlugin
+from pyscheduler.framework import MAX_SCORE, ScorePlugin
 from pyscheduler_batch.gpu_sharing.shared import SHARED_KEY
 from pyscheduler_lab.gym.observation import observe
 
@@ -33,10 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PolicyScore"]
 
-_BEST: Final = 100
 
-
-class PolicyScore(ScorePlugin):
+class PolicyScore(ScorePlugin, ABC):
     """Base class of plugins that rank nodes with a policy; set `name` and define `action_scores`."""
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
@@ -44,30 +43,31 @@ class PolicyScore(ScorePlugin):
         #: By profile; the plugin GpuSharing enters itself, if the profile has it.
         self._sharing: dict[str, GpuSharing] = handle.shared(SHARED_KEY, dict) if handle is not None else {}
 
+    @abstractmethod
     def action_scores(self, observation: NDArray[np.float32]) -> NDArray[np.floating]:
         """Return a score for each action: float[n + 1] for n nodes, of which the greatest feasible one is chosen."""
-        raise NotImplementedError
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:  # noqa: ARG002 - the contract's
         """Return 100 for the nodes that the policy prefers, and less for the others, in proportion to their scores."""
         every = self.handle.snapshot.nodes
+        size = len(every) + 1
         observation = observe(every, pod, self._sharing.get(self.handle.profile_name))
-        told = np.asarray(self.action_scores(observation), dtype=np.float64)
-        if told.shape != (len(every) + 1,):
+        given = np.asarray(self.action_scores(observation), dtype=np.float64)
+        if given.shape != (size,):
             raise ValueError(
-                f"action_scores returned an array of shape {told.shape}; it must have {len(every) + 1} scores, one for "
-                "each node and one for no node"
+                f"action_scores returned an array of shape {given.shape}; it must have {size} scores, one for each "
+                "node and one for no node"
             )
-        return _as_scores(told[nodes.rows])
+        return _as_scores(given[nodes.rows])
 
 
-def _as_scores(told: NDArray[np.float64]) -> NDArray[np.int64]:
+def _as_scores(given: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return whole numbers from 0 to 100; only the greatest value has 100."""
-    if not np.isfinite(told).all():
+    if not np.isfinite(given).all():
         raise ValueError("action_scores returned a score of a feasible node that is not finite")
-    low, high = told.min(), told.max()
+    low, high = given.min(), given.max()
     if low == high:
-        return np.zeros(len(told), dtype=np.int64)
-    scores: NDArray[np.int64] = np.floor((told - low) / (high - low) * (_BEST - 1)).astype(np.int64)
-    scores[told == high] = _BEST
+        return np.zeros(len(given), dtype=np.int64)
+    scores: NDArray[np.int64] = np.floor((given - low) / (high - low) * (MAX_SCORE - 1)).astype(np.int64)
+    scores[given == high] = MAX_SCORE
     return scores
