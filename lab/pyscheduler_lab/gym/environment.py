@@ -18,7 +18,7 @@ import heapq
 import math
 from collections import deque
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -30,7 +30,7 @@ except ImportError as error:
         "SchedulingEnv needs Gymnasium; install it with: pip install 'kube-pyscheduler-lab[gym]'"
     ) from error
 
-from pyscheduler.config.load import load as load_config, loads as loads_config
+from pyscheduler.config.load import load as load_config
 from pyscheduler.config.types import Configuration
 from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.errors import ConfigError
@@ -50,12 +50,6 @@ if TYPE_CHECKING:
     from pyscheduler_lab.traces.trace import Trace
 
 __all__ = ["SchedulingEnv"]
-
-_DEFAULT_PROFILE: Final = """
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles: [{schedulerName: pyscheduler}]
-"""
 
 
 @attrs.frozen(eq=False)
@@ -100,9 +94,7 @@ class SchedulingEnv(gymnasium.Env["NDArray[np.float32]", np.int64]):
         penalty: float = 0.1,
         registry: Registry | None = None,
     ) -> None:
-        if config is None:
-            config = loads_config(_DEFAULT_PROFILE, source="the default profile")
-        elif not isinstance(config, Configuration):
+        if not isinstance(config, Configuration):
             config = load_config(config)
         if load is not None and not (load > 0 and cluster.gpus and any(job.gpus for job in trace.jobs)):
             raise ConfigError(f"load is {load}; it must be above 0, and cluster and trace must have GPUs")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pyscheduler.api import pod_requests
-from pyscheduler_batch.gpu_sharing.device_shares import share_request
+from pyscheduler_fgd.policy import demand_of
 from pyscheduler_lab.clusters.node import GPU
 
 if TYPE_CHECKING:
@@ -68,14 +68,13 @@ def observe(nodes: Nodes, pod: Pod | None, sharing: GpuSharing | None) -> NDArra
     if sharing is not None:
         _add_shared(table, nodes, sharing, most_gpus)
     if pod is not None:
-        requests = pod_requests(pod)
-        request[0] = requests.get("cpu", 0) / most_cpu
-        request[1] = requests.get("memory", 0) / most_memory
-        whole = requests.get(GPU, 0)
-        request[2], request[3] = whole / most_gpus, float(whole > 0)
-        share = _share(pod, has_whole_gpus=whole > 0)
-        if share is not None:
-            request[2], request[3] = share[0] / most_gpus, share[1]
+        demand = demand_of(pod)
+        request[0] = demand.cpu / most_cpu
+        request[1] = pod_requests(pod).get("memory", 0) / most_memory
+        request[2], request[3] = demand.whole / most_gpus, float(demand.whole > 0)
+        share = demand.share
+        if share is not None and not share.memory:
+            request[2], request[3] = share.devices / most_gpus, float(share.portion)
     return np.clip(found, 0, 1, out=found)
 
 
@@ -88,14 +87,3 @@ def _add_shared(table: NDArray[np.float32], nodes: Nodes, sharing: GpuSharing, m
         room = np.maximum(devices.capacity - devices.used, 0) / np.maximum(devices.capacity, 1)
         table[:, 3] = room.sum(axis=0) / most_gpus
         table[:, 4] = room.max(axis=0)
-
-
-def _share(pod: Pod, *, has_whole_gpus: bool) -> tuple[int, float] | None:
-    """Return how many GPUs a pod shares, and the part of each; None if it shares none, or its request is wrong."""
-    if not pod.annotations:
-        return None
-    try:
-        share = share_request(pod.annotations, has_whole_gpus=has_whole_gpus)
-    except ValueError:
-        return None
-    return None if share is None or share.memory else (share.devices, float(share.portion))
