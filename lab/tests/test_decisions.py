@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyscheduler_lab.simulation.replay_cluster import Fidelity
 
 
-def told(played: Replay) -> dict[str, Any]:
+def outcome(played: Replay) -> dict[str, Any]:
     """Run a replay; return everything that is reported of it but the time it took."""
     report = msgspec.to_builtins(asyncio.run(played.run()))
     del report["wall_s"]
@@ -43,7 +43,7 @@ def told(played: Replay) -> dict[str, Any]:
 
 def assert_twins(make: Callable[[Fidelity], Replay], *, has_equal_attempts: bool = True) -> dict[str, Any]:
     """Compare the two fidelities; return what both report."""
-    full, decisions = (told(make(fidelity)) for fidelity in FIDELITIES)
+    full, decisions = (outcome(make(fidelity)) for fidelity in FIDELITIES)
     if not has_equal_attempts:
         for each in (full["report"], decisions["report"]):
             del each["attempts"], each["attempts_by_result"]["unschedulable"]

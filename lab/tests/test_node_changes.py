@@ -174,13 +174,13 @@ groups:
     jobs = [job(f"j{number}", 200 * number, 1800 + 100 * number, gpus=2 + number % 7) for number in range(24)]
     jobs += [job(f"g{number}", 1000 * number, 900, workers=2, gpus=6) for number in range(3)]
 
-    def told(fidelity: Fidelity) -> object:
+    def outcome(fidelity: Fidelity) -> object:
         report, played = play(jobs, "4x8gpu", text, tmp_path, fidelity=fidelity)
         assert report.finished == len(jobs)
         return {name: run.spans for name, run in played.meter.runs.items()}, presence(played)
 
-    found = told("full")
-    assert told("decisions") == found
+    found = outcome("full")
+    assert outcome("decisions") == found
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What-if on a dump: what is read, which change is made, where the pods are then, and what is printed."""
+"""`pyscheduler lab whatif` on a dump: the objects that are read, the change, the placement, and the output."""
 
 from __future__ import annotations
 

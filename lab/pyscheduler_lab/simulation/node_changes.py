@@ -106,7 +106,7 @@ class NodeChanges:
 
     @property
     def expects(self) -> bool:
-        """Whether nodes will come, or return, or a planned change is ahead."""
+        """Return True if nodes will come or return, or if a planned change is ahead."""
         return self._due > 0
 
     def presence(self) -> Iterator[tuple[Node, float, float | None]]:

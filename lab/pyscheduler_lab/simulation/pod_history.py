@@ -66,7 +66,7 @@ class SeenPod:
         found = resolve(self.pod, self.dialects)
         return self.prefix if found is None else set_name(self.pod.namespace, found[0].name)
 
-    def tell(self, message: str) -> None:
+    def note(self, message: str) -> None:
         """Record a message."""
         if message and message not in self.messages:
             self.messages.append(message)
@@ -189,7 +189,7 @@ class Observations:
         condition = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
         if condition is not None and condition.status == "False" and condition.message:
             seen.message = condition.message
-            seen.tell(condition.message)
+            seen.note(condition.message)
 
     def _list_events(self, records: Sequence[Record]) -> None:
         for record in records:
@@ -207,5 +207,5 @@ class Observations:
         seen = self._pods.get((event.get("regarding") or event.get("involvedObject") or {}).get("uid", ""))
         if seen is not None:
             note = event.get("note") or event.get("message") or ""
-            seen.tell(note)
+            seen.note(note)
             seen.message = seen.message or note

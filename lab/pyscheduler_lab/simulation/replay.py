@@ -55,9 +55,9 @@ if TYPE_CHECKING:
 __all__ = ["UNSCHEDULABLE_SECONDS", "Progress", "Replay"]
 
 UNSCHEDULABLE_SECONDS: Final = 6 * 3600.0
-"""After so long a pod is tried again even if nothing happened, unless it is said otherwise.
+"""The default time after which an unschedulable pod is retried although nothing happened.
 
-Five minutes, as in `run`, would be most of what months of a full cluster are made of, and change next to nothing.
+With five minutes, as in `run`, such retries are most of the work over months of a full cluster, and change little.
 """
 
 #: Interval between calls of `progress`, in virtual seconds.
@@ -65,7 +65,7 @@ _STRIDE_SECONDS: Final = 3600.0
 #: If nothing runs, arrives or is bound for this long, the waiting jobs will wait forever: every default window, lease
 #: and wait of a plugin is shorter. At least twice the time after which every pod is retried.
 _STUCK_SECONDS: Final = 4 * 3600.0
-#: A controller creates the workers of an evicted job again so much later.
+#: A controller creates the workers of an evicted job again after this time, in seconds.
 _RESTART_SECONDS: Final = 1.0
 #: The group plugins' counter of deadlocks, and its labels for resolved deadlocks.
 _DEADLOCKS: Final = "pyscheduler_podgroup_deadlocks_total"
@@ -355,7 +355,7 @@ class Replay:
             kind = self._row.kinds[0]
             self.cluster.remove(kind.api_version, kind.kind, job.name, namespace=NAMESPACE)
 
-    # --- what is told ----------------------------------------------------------------------------
+    # --- the report ------------------------------------------------------------------------------
 
     def _now(self) -> float:
         return self._clock.now() - self._began

@@ -50,7 +50,7 @@ _FOR_EVER: Final = str(100 * 365 * 86400)
 
 
 class PodObserver(Protocol):
-    """Is told about pods by name, a moment after each change."""
+    """Receives the changes of pods by name, a moment after each change."""
 
     def listed(self, names: Collection[str]) -> None:
         """Note that only these pods exist."""
@@ -66,18 +66,18 @@ class PodObserver(Protocol):
 
 
 class PodFeed(Protocol):
-    """Tells an observer about pods."""
+    """Hands the changes of pods to an observer."""
 
     def start(self) -> None:
-        """Tell what is there, then every change."""
+        """Hand over the present pods, then every change."""
         ...
 
     def catch_up(self) -> None:
-        """Tell all pending changes now."""
+        """Hand over all pending changes now."""
         ...
 
     def stop(self) -> None:
-        """Tell no more; idempotent."""
+        """Hand over no more changes; idempotent."""
         ...
 
 
@@ -157,15 +157,15 @@ class ServedCluster:
         def listed(records: Sequence[Record]) -> None:
             observer.listed({record.name for record in records})
             for record in records:
-                tell(record)
+                note(record)
 
         def changed(change: Change) -> None:
             if change.type == DELETED:
                 observer.lost(change.record.name)
             else:
-                tell(change.record)
+                note(change.record)
 
-        def tell(record: Record) -> None:
+        def note(record: Record) -> None:
             if node := record.fields.get("spec.nodeName"):
                 observer.bound(record.name, node)
 

@@ -41,7 +41,7 @@ class JobRun:
 
     @property
     def is_endless(self) -> bool:
-        """Whether the job runs and has no end."""
+        """Return True if the job runs and has no end."""
         return self.started is not None and self.job.is_endless
 
     @property

@@ -54,7 +54,7 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a change does to the pods of a cluster. Pods that have ended count nowhere; lists are sorted by pod."""
+    """The effect of a change on the pods of a cluster. Pods that have ended do not count; lists are sorted by pod."""
 
     nodes_before: int
     nodes_after: int
@@ -89,7 +89,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def what_if(dump: Dump, change: Change, runner: Runner) -> Answer:
-    """Return what a change does; nothing is written to any cluster.
+    """Return the effect of a change; nothing is written to any cluster.
 
     Raises `ConfigError` for an unknown node, a profile that cannot be built, and an object that cannot be read.
     """

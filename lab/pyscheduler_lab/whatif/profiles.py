@@ -99,7 +99,7 @@ async def _assumed(dump: Dump, gates: Mapping[str, bool] | None) -> Chosen:
         if name is not None and preset not in presets.values():
             presets.setdefault(name, preset)
     profiles = {name: presets.get(name, "") for name in sorted(given | {_OUR_NAME})}
-    told = [
+    assumed = [
         f"{name}: {f'the preset {preset}' if preset else 'the default profile'}"
         for name, preset in profiles.items()
         if name in given
@@ -107,7 +107,7 @@ async def _assumed(dump: Dump, gates: Mapping[str, bool] | None) -> Chosen:
     return Chosen(
         config=loads(_text(profiles), gates=gates),
         source="assumed profiles",
-        notes=[f"no --config: assumed for the schedulerName {'; '.join(told)}"] if told else [],
+        notes=[f"no --config: assumed for the schedulerName {'; '.join(assumed)}"] if assumed else [],
     )
 
 

@@ -55,7 +55,7 @@ _LONGEST_SECONDS: Final = 86_400.0
 #: A controller creates an evicted pod again after this time, in seconds.
 _RECREATE_SECONDS: Final = 1.0
 _REQUESTS_PER_SECOND: Final = 5000
-#: Kinds that others refer to are stored first; pods last, as an informer tells of them.
+#: The kinds that other objects refer to; they are stored first.
 _FIRST: Final = ("CustomResourceDefinition", "Namespace", "PriorityClass", "StorageClass", "DeviceClass", "Node")
 _DEFINITION: Final = "CustomResourceDefinition"
 _ALREADY_EXISTS: Final = 409
@@ -72,7 +72,7 @@ class Waiting:
 
 @attrs.frozen(kw_only=True)
 class Placement:
-    """Where the pods are at rest; keys are `namespace/name`."""
+    """The nodes of the pods at rest; keys are `namespace/name`."""
 
     #: The node of each pod that has one.
     nodes: Mapping[str, str]
@@ -98,7 +98,7 @@ class Runner:
     seed: int = 0
 
     def place(self, objects: Sequence[Object]) -> Placement:
-        """Return where the pods of these objects are at rest.
+        """Return the placement of these objects at rest.
 
         Raises `ConfigError` for a profile that cannot be built, and for an object that the API server refuses.
         """
@@ -333,8 +333,8 @@ def _why_ended(status: Object) -> str:
 
 def _why_evicted(pod: Object) -> str:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    told = next((one.get("message") for one in conditions if one.get("type") == _EVICTED), "")
-    return f"evicted: {told}" if told else "evicted by the scheduler"
+    message = next((one.get("message") for one in conditions if one.get("type") == _EVICTED), "")
+    return f"evicted: {message}" if message else "evicted by the scheduler"
 
 
 def _why_waiting(pod: Object, scheduler: Scheduler) -> Waiting:
@@ -343,8 +343,8 @@ def _why_waiting(pod: Object, scheduler: Scheduler) -> Waiting:
         return Waiting("OtherScheduler", f"no profile has the schedulerName {name}; add one, or give --profile")
     conditions = (pod.get("status") or {}).get("conditions") or ()
     refusals = (one for one in conditions if one.get("type") == "PodScheduled" and one.get("status") == "False")
-    told: Object = next(refusals, {})
+    refusal: Object = next(refusals, {})
     gates = ", ".join(str(gate.get("name")) for gate in pod["spec"].get("schedulingGates") or ())
     if gates:
         return Waiting("SchedulingGated", f"scheduling gates: {gates}")
-    return Waiting(str(told.get("reason") or "Unknown"), str(told.get("message") or ""))
+    return Waiting(str(refusal.get("reason") or "Unknown"), str(refusal.get("message") or ""))

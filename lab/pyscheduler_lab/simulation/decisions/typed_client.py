@@ -146,11 +146,11 @@ class TypedInformer(CopyLister[KubeObject]):
             self._schedule()
 
     def _omitted(self) -> None:
-        """Take a turn for a change that is not told, so that what follows comes when it would with an API server."""
+        """Take a turn for a change that is not announced, so that later changes arrive as with an API server."""
         self._changed("")
 
     def _deliver(self) -> None:
-        """Tell the handlers what has changed; as a watch does, let the event loop turn before every 25th change."""
+        """Pass the changes to the handlers; as a watch does, let the event loop turn before every 25th change."""
         self._is_scheduled = False
         news = self._news
         while news:
@@ -168,7 +168,7 @@ class TypedInformer(CopyLister[KubeObject]):
         asyncio.get_running_loop().call_soon(self._deliver)
 
     def _apply(self, change: str, item: KubeObject) -> None:
-        """Tell the handlers of a change; an object that is not selected any more is deleted for them."""
+        """Pass a change to the handlers; for them, an object that is not selected any more is deleted."""
         if self._is_selective:
             assert isinstance(item, Pod), "only pods are selected by their fields"
             is_selected = item.is_terminal != self._is_live
