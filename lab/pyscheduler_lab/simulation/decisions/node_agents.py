@@ -43,7 +43,7 @@ class Feed:
         *,
         clock: Clock,
         changed: Callable[[str, KubeObject], object],
-        wanted: Callable[[str, KubeObject], bool] = lambda _change, _item: True,
+        wanted: Callable[[str, KubeObject], bool],
     ) -> None:
         self._collection = collection
         self._clock = clock

@@ -16,7 +16,7 @@ from kube_objects.selector_text import parse_label_selector
 from pyscheduler.api import BUILT_IN_KINDS, EndedPod, KindTable, KubeObject, Pod, decode, encode
 from pyscheduler.cluster.real.local_copy import CopyLister
 from pyscheduler.cluster.real.rate_limit import TokenBucket
-from pyscheduler.framework.errors import NotFoundError, TransportError
+from pyscheduler.framework.errors import TransportError
 from pyscheduler.scheduler.ports import Transport
 
 if TYPE_CHECKING:
@@ -233,10 +233,7 @@ class TypedClient:
     async def get(self, kind: type[K], name: str, namespace: str = "") -> K:
         """Read one object; raise `NotFoundError` if it does not exist."""
         await self._turn()
-        found = self._cluster.get(kind, name, namespace)
-        if found is None:
-            raise NotFoundError(f'{kind.kind} "{name}" not found', status=404, reason="NotFound")
-        return found
+        return self._cluster.existing(kind, name, namespace)
 
     async def list(self, kind: type[K], namespace: str = "", *, label_selector: str = "") -> Sequence[K]:
         """Read all objects."""

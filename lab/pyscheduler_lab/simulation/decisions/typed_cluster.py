@@ -52,7 +52,6 @@ Manifest = dict[str, Any]
 
 _DEFINITION: Final = "CustomResourceDefinition"
 _DEFAULT_NAMESPACE: Final = "default"
-_TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 _TOPOLOGY_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 #: Fields of a spec in which the server merges values of the pod's labels.
 _READS_LABELS: Final = ("affinity", "topologySpreadConstraints")
@@ -93,6 +92,11 @@ class Collection:
         self.listeners = [each for each in self.listeners if each not in callbacks]
         self.on_omitted = [each for each in self.on_omitted if each not in callbacks]
         self.on_served = [each for each in self.on_served if each not in callbacks]
+
+    def announce(self, change: str, item: KubeObject) -> None:
+        """Call the listeners with a change."""
+        for listener in self.listeners:
+            listener(change, item)
 
     def omit(self) -> None:
         """Announce that a change is not announced."""
@@ -168,12 +172,18 @@ class TypedCluster:
 
     def get(self, kind: type[K], name: str, namespace: str = "") -> K | None:
         """Return one object, or None."""
-        key = f"{namespace}/{name}" if namespace else name
-        return cast("K | None", self._named(kind.api_version, kind.kind).items.get(key))
+        return cast("K | None", self.collection_of(kind).items.get(_key(namespace, name)))
+
+    def existing(self, kind: type[K], name: str, namespace: str = "") -> K:
+        """Return one object; raise `NotFoundError` if it does not exist."""
+        found = self.get(kind, name, namespace)
+        if found is None:
+            raise _not_found(kind.kind, name)
+        return found
 
     def objects(self, kind: type[K], namespace: str = "") -> list[K]:
         """Return the objects of a kind in the order of their keys."""
-        found = self._named(kind.api_version, kind.kind).in_order()
+        found = self.collection_of(kind).in_order()
         return [cast("K", each) for each in found if not namespace or each.namespace == namespace]
 
     def pods(self, namespace: str = "") -> list[Pod]:
@@ -183,12 +193,12 @@ class TypedCluster:
     def text_of(self, item: KubeObject) -> bytes:
         """Return an object as JSON, with the fields that its type does not have."""
         source = self._named(item.api_version, item.kind).sources.get(item.key, {})
-        told = msgspec.to_builtins(item)
-        spec = {**told.get("spec", {}), **source.get("spec", {})}
+        typed = msgspec.to_builtins(item)
+        spec = {**typed.get("spec", {}), **source.get("spec", {})}
         if isinstance(item, Pod) and item.node_name:
             spec["nodeName"] = item.node_name
-        status = {**source.get("status", {}), **told.get("status", {})}
-        return msgspec.json.encode({**source, **told, "spec": spec, "status": status})
+        status = {**source.get("status", {}), **typed.get("status", {})}
+        return msgspec.json.encode({**source, **typed, "spec": spec, "status": status})
 
     # --- creating --------------------------------------------------------------------------------
 
@@ -246,8 +256,7 @@ class TypedCluster:
 
     def _insert(self, collection: Collection, key: str, item: KubeObject) -> None:
         collection.items[key] = item
-        for listener in collection.listeners:
-            listener(ADDED, item)
+        collection.announce(ADDED, item)
 
     def _check_free(self, collection: Collection, key: str, kind: str) -> None:
         if key in collection.items or key in collection.manifests:
@@ -335,16 +344,16 @@ class TypedCluster:
         if why:
             message = f'Operation cannot be fulfilled on pods/binding "{pod.name}": {why}'
             raise ConflictError(message, status=409, reason="Conflict")
-        changes: dict[str, Any] = {}
-        if found.status.nominated_node_name:
-            changes["status"] = replace(found.status, nominated_node_name="")
         node = self._nodes.items.get(node_name)
         labels = {name: node.labels[name] for name in _TOPOLOGY_LABELS if name in node.labels} if node else {}
         metadata = replace(found.metadata, labels={**found.labels, **labels}) if labels else found.metadata
         self.bindings.append(Binding(self.clock.now(), found.key, node_name))
         self.reasons.pop(found.uid, None)
         spec = replace(found.spec, node_name=node_name)
-        self.put(found, replace(found, metadata=metadata, spec=spec, **changes))
+        status = found.status
+        if status.nominated_node_name:
+            status = replace(status, nominated_node_name="")
+        self.put(found, replace(found, metadata=metadata, spec=spec, status=status))
 
     def put(self, old: K, new: K) -> K:
         """Store `new` in the place of `old`, which is the present state; return it with its version."""
@@ -356,8 +365,7 @@ class TypedCluster:
             self._drop(collection, new)
             return new
         collection.items[new.key] = new
-        for listener in collection.listeners:
-            listener(MODIFIED, new)
+        collection.announce(MODIFIED, new)
         return new
 
     def patch(
@@ -367,9 +375,7 @@ class TypedCluster:
 
         Raises `NotFoundError`, and `ConflictError` if the patch names another version or uid than the present one.
         """
-        old = self.get(kind, name, namespace)
-        if old is None:
-            raise _not_found(kind, name)
+        old = self.existing(kind, name, namespace)
         _check_preconditions(old, patch.get("metadata") or {})
         wanted = {"status": patch.get("status")} if status else {key: patch[key] for key in patch if key != "status"}
         before = msgspec.to_builtins(old)
@@ -402,12 +408,10 @@ class TypedCluster:
 
     def _present(self, pod: Pod) -> Pod:
         """Return the present state of a pod; raise `NotFoundError` if the pod is gone, or was created again."""
-        found = self._pods.items.get(pod.key)
-        if found is None:
-            raise _not_found(Pod, pod.name)
+        found = self.existing(Pod, pod.name, pod.namespace)
         if found.uid != pod.uid:
             raise NotFoundError(f"pod {pod.key} was deleted and made anew", status=404, reason="NotFound")
-        return cast("Pod", found)
+        return found
 
     # --- deleting --------------------------------------------------------------------------------
 
@@ -419,28 +423,22 @@ class TypedCluster:
         if item is not None:
             self._drop(collection, item)
         elif collection.manifests.pop(key, None) is None:
-            raise NotFoundError(f'{kind} "{name}" not found', status=404, reason="NotFound")
+            raise _not_found(kind, name)
 
     def delete(self, kind: type[KubeObject], name: str, namespace: str = "", *, uid: str = "") -> None:
         """Delete an object as a client does: a pod on a node gets its grace period, finalizers are waited for.
 
         Raises `NotFoundError`, and `ConflictError` if the object has another uid.
         """
-        item = self.get(kind, name, namespace)
-        if item is None:
-            raise _not_found(kind, name)
+        item = self.existing(kind, name, namespace)
         _check_preconditions(item, {"uid": uid})
         period = _grace_seconds(item) if isinstance(item, Pod) else 0
         if not period and not item.metadata.finalizers:
-            self._drop(self._named(kind.api_version, kind.kind), item)
+            self._drop(self.collection_of(kind), item)
         elif item.metadata.deletion_timestamp is None:
             end = format_time(self.clock.wall() + period)
             metadata = replace(item.metadata, deletion_timestamp=end, deletion_grace_period_seconds=period)
-            collection = self._named(kind.api_version, kind.kind)
-            marked = replace(item, metadata=replace(metadata, resource_version=self._next_version()))
-            collection.items[item.key] = marked
-            for listener in collection.listeners:
-                listener(MODIFIED, marked)
+            self.put(item, replace(item, metadata=metadata))
 
     def _drop(self, collection: Collection, item: KubeObject) -> None:
         del collection.items[item.key]
@@ -449,16 +447,15 @@ class TypedCluster:
         if collection is self._pods:
             collection.omit()  # a pod is marked first, even if it is deleted at once
         gone = replace(item, metadata=replace(item.metadata, resource_version=self._next_version()))
-        for listener in collection.listeners:
-            listener(DELETED, gone)
+        collection.announce(DELETED, gone)
 
 
 def _key(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
-def _not_found(kind: type[KubeObject], name: str) -> NotFoundError:
-    return NotFoundError(f'{kind.kind} "{name}" not found', status=404, reason="NotFound")
+def _not_found(kind: str, name: str) -> NotFoundError:
+    return NotFoundError(f'{kind} "{name}" not found', status=404, reason="NotFound")
 
 
 def _refusal(pod: Pod) -> str:
@@ -485,7 +482,7 @@ def _check_preconditions(item: KubeObject, wanted: Mapping[str, Any]) -> None:
 
 def _grace_seconds(pod: Pod) -> int:
     """Return the grace period of a pod that is to be deleted: none if it runs nowhere."""
-    if not pod.node_name or pod.status.phase in _TERMINAL:
+    if not pod.node_name or pod.is_terminal:
         return 0
     period = pod.spec.termination_grace_period_seconds or 0
     return period if period >= 0 else 1
