@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pyscheduler_lab.whatif.change import Change, apply_change
-from pyscheduler_lab.whatif.dump import is_terminal, key_of
+from pyscheduler_lab.whatif.dump import is_terminal, name_of
 
 if TYPE_CHECKING:
     from pyscheduler_lab.whatif.dump import Dump
@@ -96,7 +96,7 @@ def what_if(dump: Dump, change: Change, runner: Runner) -> Answer:
     changed = apply_change(dump, change)
     found = runner.place(changed.objects)
     before = {
-        "/".join(key_of(pod)[1:]): (pod.get("spec") or {}).get("nodeName") or ""
+        name_of(pod): (pod.get("spec") or {}).get("nodeName") or ""
         for pod in dump.of_kind("Pod")
         if not is_terminal(pod) and not pod["metadata"].get("deletionTimestamp")
     }

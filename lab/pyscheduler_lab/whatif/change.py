@@ -15,7 +15,7 @@ import attrs
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL
 from pyscheduler_lab.clusters.forms import read_shape
-from pyscheduler_lab.whatif.dump import is_terminal, key_of
+from pyscheduler_lab.whatif.dump import is_terminal, key_of, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -111,7 +111,7 @@ def apply_change(dump: Dump, change: Change) -> Changed:
         elif one["metadata"].get("deletionTimestamp"):
             leaving += 1
         elif (one.get("spec") or {}).get("nodeName") in removed:
-            pod, why = "/".join(key_of(one)[1:]), f"node {one['spec']['nodeName']} was removed"
+            pod, why = name_of(one), f"node {one['spec']['nodeName']} was removed"
             owner = controller_kind(one)
             if owner in _OF_ONE_NODE:
                 ended.append(pod)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 import msgspec
 
+from kube_objects.pods import TERMINAL_PHASES
 from pyscheduler.cluster.object_sources import read_manifests
 from pyscheduler.config.snapshot_file import OBJECTS, is_snapshot, members
 from pyscheduler.framework.errors import ConfigError
@@ -25,7 +26,7 @@ from pyscheduler.framework.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Dump", "Key", "Object", "is_terminal", "key_of", "read_dump"]
+__all__ = ["Dump", "Key", "Object", "is_terminal", "key_of", "name_of", "read_dump"]
 
 Object: TypeAlias = dict[str, Any]
 Key: TypeAlias = tuple[str, str, str]
@@ -51,7 +52,6 @@ _KAI_LISTS: Final = {
     "topologies": ("kai.scheduler/v1alpha1", "Topology"),
 }
 _CLUSTER_SCOPED: Final = frozenset({"Node", "Namespace", "PersistentVolume", "PriorityClass", "StorageClass"})
-_TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 
 
 @attrs.frozen(kw_only=True)
@@ -100,9 +100,14 @@ def key_of(one: Object) -> Key:
     return one["kind"], namespace, metadata["name"]
 
 
+def name_of(pod: Object) -> str:
+    """Return `namespace/name` of a pod."""
+    return "/".join(key_of(pod)[1:])
+
+
 def is_terminal(pod: Object) -> bool:
     """Return True if a pod has ended."""
-    return (pod.get("status") or {}).get("phase") in _TERMINAL
+    return (pod.get("status") or {}).get("phase") in TERMINAL_PHASES
 
 
 def _content(file: str) -> bytes:

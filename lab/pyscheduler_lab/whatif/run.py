@@ -33,10 +33,10 @@ from pyscheduler_lab.simulation.group_objects import definitions
 from pyscheduler_lab.simulation.queue_plan import batch_definitions
 from pyscheduler_lab.simulation.scheduler_process import SchedulerProcess
 from pyscheduler_lab.whatif.change import controller_kind, recreated
-from pyscheduler_lab.whatif.dump import is_terminal, key_of
+from pyscheduler_lab.whatif.dump import is_terminal, key_of, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kube_testserver.store import Change
     from pyscheduler.runtime.assembly.registry import Registry
@@ -56,7 +56,7 @@ _LONGEST_SECONDS: Final = 86_400.0
 _RECREATE_SECONDS: Final = 1.0
 _REQUESTS_PER_SECOND: Final = 5000
 #: The kinds that other objects refer to; they are stored first.
-_FIRST: Final = ("CustomResourceDefinition", "Namespace", "PriorityClass", "StorageClass", "DeviceClass", "Node")
+_FIRST: Final = ("Namespace", "PriorityClass", "StorageClass", "DeviceClass", "Node")
 _DEFINITION: Final = "CustomResourceDefinition"
 _ALREADY_EXISTS: Final = 409
 _EVICTED: Final = "DisruptionTarget"
@@ -155,25 +155,17 @@ class _Run:
     # --- the objects -----------------------------------------------------------------------------
 
     def _store_all(self) -> None:
-        cluster = self._cluster
-        objects = sorted(self._objects, key=lambda one: _FIRST.index(one["kind"]) if one["kind"] in _FIRST else 99)
-        pods = [one for one in objects if one["kind"] == "Pod"]
-        others = [one for one in objects if one["kind"] != "Pod"]
-        own = [one for one in others if one["kind"] == _DEFINITION]
+        objects = self._objects
         # A definition that this server does not accept is replaced by one that keeps every field.
-        for definition in own:
+        for definition in self._definitions():
             self._define(definition)
-        for definition in (*definitions(self._runner.registry.dialect_table(), cluster), *batch_definitions()):
-            self._define(definition)
-        for definition in self._missing_definitions():
-            self._define(definition)
-        for one in others:
-            if one["kind"] != _DEFINITION:
-                self._store(one)
-        for one in _missing_classes(objects):
+        others = [one for one in objects if one["kind"] not in {_DEFINITION, "Pod"}]
+        others.sort(key=lambda one: _FIRST.index(one["kind"]) if one["kind"] in _FIRST else len(_FIRST))
+        for one in (*others, *_missing_classes(objects)):
             self._store(one)
-        for pod in pods:
-            self._store(self._scheduled(pod))
+        for pod in objects:
+            if pod["kind"] == "Pod":
+                self._store(self._scheduled(pod))
 
     def _define(self, definition: Object) -> None:
         try:
@@ -181,8 +173,11 @@ class _Run:
         except APIError:
             return  # served already
 
-    def _missing_definitions(self) -> Iterable[Object]:
-        """Yield a definition for each kind of the dump that is not served."""
+    def _definitions(self) -> Iterator[Object]:
+        """Yield the definitions of the dump, of groups and of queues, then of each kind that is not served by then."""
+        yield from (one for one in self._objects if one["kind"] == _DEFINITION)
+        yield from definitions(self._runner.registry.dialect_table(), self._cluster)
+        yield from batch_definitions()
         plurals = {(row.group, row.kind): row.plural for row in WORKLOAD_KINDS}
         versions: dict[tuple[str, str], dict[str, bool]] = {}
         for one in self._objects:
@@ -250,7 +245,7 @@ class _Run:
         pod = {"apiVersion": "v1", "kind": "Pod", **change.record.decode()}
         if is_terminal(pod):
             return
-        self._evicted["/".join(key_of(pod)[1:])] = _why_evicted(pod)
+        self._evicted[name_of(pod)] = _why_evicted(pod)
         if controller_kind(pod):
             self._clock.call_later(_RECREATE_SECONDS, partial(self._store, recreated(pod)))
 
@@ -271,7 +266,7 @@ class _Run:
         waiting: dict[str, Waiting] = {}
         ended: dict[str, str] = {}
         for pod in self._cluster.pods():
-            key = "/".join(key_of({"kind": "Pod", **pod})[1:])
+            key = name_of(pod)
             if is_terminal(pod):
                 ended[key] = _why_ended(pod["status"])
             elif pod["spec"].get("nodeName"):
