@@ -9,7 +9,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["GPU", "MEMORY_LABEL", "MODEL_LABEL", "Node", "Watts"]
+__all__ = ["GPU", "MEMORY_LABEL", "MODEL_LABEL", "PODS_PER_NODE", "Node", "Watts"]
 
 GPU: Final = "nvidia.com/gpu"
 """The resource of whole GPUs."""
@@ -17,9 +17,9 @@ MODEL_LABEL: Final = "nvidia.com/gpu.product"
 """The label of a node with the model of its GPUs, as NVIDIA's GPU feature discovery writes it."""
 MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
 """The label of a node with the memory of a GPU in MiB."""
+PODS_PER_NODE: Final = 110
+"""The pods that a node takes: the kubelet's default."""
 
-#: The kubelet's default.
-_PODS_PER_NODE: Final = 110
 #: The memory of a GPU whose node does not say it, if GPUs are shared: every thousandth of it is a whole number.
 _MEMORY: Final = "1000"
 
@@ -55,7 +55,7 @@ class Node:
         return made
 
     def _made(self) -> dict[str, Any]:
-        room = {"cpu": f"{self.cpu_milli}m", "memory": f"{self.memory_mib}Mi", "pods": str(_PODS_PER_NODE)}
+        room = {"cpu": f"{self.cpu_milli}m", "memory": f"{self.memory_mib}Mi", "pods": str(PODS_PER_NODE)}
         labels = {"kubernetes.io/hostname": self.name}
         if self.gpus:
             room[GPU] = str(self.gpus)

@@ -24,6 +24,7 @@ import attrs
 
 from kube_objects.taints import Taint, tolerates
 from pyscheduler.framework.errors import APIError
+from pyscheduler_lab.clusters.node import PODS_PER_NODE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -43,7 +44,6 @@ _MOST_SCANS: Final = 3
 _LOST: Final = "node.kubernetes.io/unreachable"
 _TAINTS: Final = tuple({"key": _LOST, "effect": effect} for effect in ("NoSchedule", "NoExecute"))
 _EVICTING: Final = Taint(key=_LOST, effect="NoExecute")
-_PODS_PER_NODE: Final = 110
 
 
 @attrs.define
@@ -338,9 +338,9 @@ def _packed(jobs: Sequence[Job], shape: Node, most: int) -> int:
     rooms: list[list[int]] = []
     for job in jobs:
         wanted = (job.cpu_milli, job.memory_mib, job.worker_gpu_milli, 1)
-        whole = (shape.cpu_milli, shape.memory_mib, shape.gpus * 1000, _PODS_PER_NODE)
+        whole = (shape.cpu_milli, shape.memory_mib, shape.gpus * 1000, PODS_PER_NODE)
         is_other = bool(job.gpu_models) and shape.gpu_model not in job.gpu_models
-        if is_other or job.node_selector or any(need > have for need, have in zip(wanted, whole, strict=True)):
+        if is_other or job.node_selector or not _fits(wanted, whole):
             continue
         room = next((each for each in rooms if _fits(wanted, each)), None)
         if room is None:
