@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup import Dialect
     from pyscheduler_lab.simulation.scenario import CreatePodGroup, UpdatePodGroup
 
-__all__ = ["amounts", "default_dialect", "definitions", "group_manifest", "group_patch", "open_kind", "texts"]
+__all__ = ["amounts", "default_dialect", "definitions", "group_manifest", "group_patch", "texts"]
 
 
 def default_dialect(plugins: Iterable[str], dialects: Iterable[Dialect] = DIALECTS) -> str:
@@ -40,13 +40,6 @@ def definitions(dialects: Iterable[Dialect], cluster: EmbeddedCluster | None = N
             versions = definition["spec"]["versions"]
             versions.append(_version(kind, dialect.crd_minimum, stored=not versions))
     return list(found.values())
-
-
-def open_kind(kind: ResourceKind) -> dict[str, Any]:
-    """Return the CustomResourceDefinition of a kind that takes any spec."""
-    definition = _definition(kind)
-    definition["spec"]["versions"].append(_version(kind, None, stored=True))
-    return definition
 
 
 def _definition(kind: ResourceKind) -> dict[str, Any]:

@@ -7,12 +7,12 @@ schedules pod by pod, and has no queues.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from kube_testserver.rules.names import subdomain_problems
 from pyscheduler.config.load import load, loads
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_batch.settings.configuration import batch_args
@@ -30,8 +30,6 @@ __all__ = ["POLICIES", "Policy", "jobs_of_teams", "policy_named", "queue_plan", 
 _ONE_QUEUE: Final = "jobs"
 #: The team of all jobs of a trace without teams.
 _ONE_TEAM: Final = "default"
-_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_QUEUE: Final = re.compile(rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*")
 _PLACE: Final = "$.pluginConfig[Batch].args"
 _HEAD: Final = """\
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -178,7 +176,7 @@ def jobs_of_teams(jobs: Sequence[Job], *, source: str = "") -> list[Job]:
     """
     if not any(job.team for job in jobs):
         return [attrs.evolve(job, team=_ONE_TEAM) for job in jobs]
-    odd = next((job for job in jobs if not _QUEUE.fullmatch(job.team)), None)
+    odd = next((job for job in jobs if any(subdomain_problems("", job.team))), None)
     if odd is not None:
         text = f"vc of job {odd.name} is {odd.team!r}; with --compare, it must be the name of a queue, such as vc1"
         raise ConfigError(text, source=source or None)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from kube_testserver.resources.open_definitions import open_definition
 from pyscheduler_batch.dialects import QUEUE_DIALECTS
 from pyscheduler_kai.objects import KAI_QUEUES
 from pyscheduler_kai.topologies import KAI_TOPOLOGIES
-from pyscheduler_lab.simulation.group_objects import open_kind
 from pyscheduler_volcano.hyper_nodes import HYPER_NODES
 from pyscheduler_volcano.objects import ROOT_QUEUE, VOLCANO_QUEUES
 
@@ -46,7 +46,10 @@ def batch_definitions() -> list[dict[str, Any]]:
     A scheduler asks for a missing kind every ten seconds, which is most of the work over months of virtual time.
     """
     queues = [kind for dialect in QUEUE_DIALECTS for kind in dialect.kinds]
-    return [open_kind(kind) for kind in (*queues, KAI_TOPOLOGIES, HYPER_NODES)]
+    return [
+        open_definition(kind.group, kind.kind, kind.plural, [kind.version], namespaced=kind.namespaced)
+        for kind in (*queues, KAI_TOPOLOGIES, HYPER_NODES)
+    ]
 
 
 def kai_queues(teams: Iterable[Team]) -> list[dict[str, Any]]:
