@@ -18,6 +18,7 @@ from pyscheduler.config.load import load, loads
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_batch.cli.queue.model import schedulers_of
 from pyscheduler_batch.cli.queue.reader import read_inventory
+from pyscheduler_batch.settings.batch_file import batch_profile
 from pyscheduler_batch.systems import systems_by_dialect
 from pyscheduler_lab.simulation.policies import POLICIES, policy_named
 
@@ -113,18 +114,10 @@ async def _assumed(dump: Dump, gates: Mapping[str, bool] | None) -> Chosen:
 
 def _text(presets: Mapping[str, str]) -> str:
     """Return a configuration with a profile for each name: a preset of `Batch`, or the default profile for ""."""
-    profiles: list[dict[str, object]] = []
-    for name, preset in presets.items():
-        profile: dict[str, object] = {"schedulerName": name}
-        if preset:
-            batch, off = [{"name": "Batch"}], [{"name": "DefaultPreemption"}]
-            profile["plugins"] = {"multiPoint": {"enabled": batch, "disabled": off}}
-            profile["pluginConfig"] = [{"name": "Batch", "args": {"preset": preset}}]
-        profiles.append(profile)
+    profiles = [
+        batch_profile(name, {"preset": preset}) if preset else {"schedulerName": name}
+        for name, preset in presets.items()
+    ]
     return json.dumps(
-        {
-            "apiVersion": "kubescheduler.config.k8s.io/v1",
-            "kind": "KubeSchedulerConfiguration",
-            "profiles": profiles,
-        }
+        {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": profiles}
     )

@@ -29,13 +29,22 @@ from pyscheduler_batch.settings.binder import with_binder
 from pyscheduler_batch.settings.configuration import batch_args, preset_of
 from pyscheduler_batch.systems import presets, systems
 
-__all__ = ["FORM", "BatchForm", "read_batch_file"]
+__all__ = ["FORM", "BatchForm", "batch_profile", "read_batch_file"]
 
 _CONFIG_MAP: Final = "ConfigMap"
 _BATCH: Final = "Batch"
 _PLAIN: Final = ("actions", "tiers")
 #: Where messages of the plugin and of its profile say that something is.
 _PLACES: Final = re.compile(r"\$(?:\.profiles\[0\])?\.pluginConfig(?:\[Batch\]\.args(\.shard)?)?\b")
+
+
+def batch_profile(scheduler_name: str, args: Mapping[str, object]) -> dict[str, object]:
+    """Return a profile that enables `Batch` with these args, and disables `DefaultPreemption`."""
+    return {
+        "schedulerName": scheduler_name,
+        "plugins": {"multiPoint": {"enabled": [{"name": _BATCH}], "disabled": [{"name": "DefaultPreemption"}]}},
+        "pluginConfig": [{"name": _BATCH, "args": args}],
+    }
 
 
 def read_batch_file(text: str, path: str) -> BatchArgs:
@@ -159,12 +168,7 @@ class BatchForm:
         args, where = _args(root)
         read_args = _read(args, where, checks_names=False)
         args.pop("schedulerName", None)
-        multi_point = {"enabled": [{"name": _BATCH}], "disabled": [{"name": "DefaultPreemption"}]}
-        profile: dict[str, object] = {
-            "schedulerName": read_args.scheduler_name,
-            "plugins": {"multiPoint": multi_point},
-            "pluginConfig": [{"name": _BATCH, "args": args}],
-        }
+        profile = batch_profile(read_args.scheduler_name, args)
         return {"profiles": [systems()[read_args.preset].profile(profile, read_args, gates)]}
 
     def placed(self, root: Mapping[str, object]) -> Callable[[str], str]:

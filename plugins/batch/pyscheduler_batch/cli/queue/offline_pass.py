@@ -25,6 +25,7 @@ from pyscheduler_batch.model.tasks import TaskState
 from pyscheduler_batch.sessions.assembly import sessions_of
 from pyscheduler_batch.sessions.wait_texts import waiting_text
 from pyscheduler_batch.sessions.waiting_reasons import reasons_of
+from pyscheduler_batch.settings.batch_file import batch_profile
 from pyscheduler_batch.settings.configuration import batch_args
 from pyscheduler_batch.status.metrics import shares_of
 from pyscheduler_batch.systems import presets, system_of, systems_by_dialect
@@ -236,14 +237,7 @@ def _args_in(config: Configuration, extensions: Extensions, *, source: str | Non
 
 
 def _text(names: Mapping[str, str]) -> str:
-    profiles = [
-        {
-            "schedulerName": name,
-            "plugins": {"multiPoint": {"enabled": [{"name": BATCH}], "disabled": [{"name": "DefaultPreemption"}]}},
-            "pluginConfig": [{"name": BATCH, "args": {"preset": dialect}}],
-        }
-        for dialect, name in names.items()
-    ]
+    profiles = [batch_profile(name, {"preset": dialect}) for dialect, name in names.items()]
     return json.dumps(
         {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": profiles}
     )
