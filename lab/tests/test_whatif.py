@@ -557,3 +557,16 @@ def test_devices_of_a_copied_node() -> None:
     assert [one["spec"]["pool"]["name"] for one in slices] == ["a", "added-0", "added-1"]
     assert [one["spec"]["nodeName"] for one in slices] == ["a", "added-0", "added-1"]
     assert not apply_change(dump, Change(removed=["a"])).objects
+
+
+def test_devices_of_a_copied_node_without_its_name() -> None:
+    """Slices and pools that are not named after their node get the name of the copy in front."""
+    slices = [devices("k"), devices("k")]
+    for number, one in enumerate(slices):
+        one["metadata"]["name"] = f"slice-{number}"
+        one["spec"]["pool"]["name"] = "pool"
+    more = Change(added=[read_addition("1xlike:k", option="--add")])
+    objects = apply_change(Dump(objects=[node("k"), *slices], source="x"), more).objects
+    added = [one for one in objects if one["kind"] == "ResourceSlice" and one["spec"]["nodeName"] == "added-0"]
+    assert [one["metadata"]["name"] for one in added] == ["added-0-slice-0", "added-0-slice-1"]
+    assert {one["spec"]["pool"]["name"] for one in added} == {"added-0-pool"}

@@ -8,7 +8,7 @@ node only, those of DaemonSets and static pods, end with their node.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -217,15 +217,17 @@ def _renamed(one: Object, old: str, name: str) -> Object:
     """Return a copy of a node, or of an object that describes it, for another node."""
     if one["kind"] == "Node":
         return _renamed_node(one, name)
-    metadata = {"name": one["metadata"]["name"].replace(old, name) if old in one["metadata"]["name"] else name}
     if one["kind"] == "CSINode":
         return {**one, "metadata": {"name": name}}
-    spec: dict[str, Any] = {**one["spec"], "nodeName": name}
-    pool = spec.get("pool") or {}
-    spec["pool"] = {**pool, "name": str(pool.get("name") or "").replace(old, name) or name}
-    if metadata["name"] == one["metadata"]["name"]:
-        metadata["name"] = f"{name}-{metadata['name']}"
-    return {**one, "metadata": metadata, "spec": spec}
+    pool = one["spec"].get("pool") or {}
+    pool = {**pool, "name": _name_for(name, old, str(pool.get("name") or ""))}
+    metadata = {"name": _name_for(name, old, one["metadata"]["name"])}
+    return {**one, "metadata": metadata, "spec": {**one["spec"], "nodeName": name, "pool": pool}}
+
+
+def _name_for(node: str, old: str, name: str) -> str:
+    """Return the name of a slice or a pool of the node `old`, for another node."""
+    return name.replace(old, node) if old in name else "-".join(filter(None, (node, name)))
 
 
 def _renamed_node(node: Object, name: str) -> Object:
