@@ -148,6 +148,17 @@ def test_node_group_grows_for_pods_that_wait_and_shrinks(tmp_path: Path) -> None
     assert [node["metadata"]["name"] for node in served(played).nodes()] == ["node-0"]
 
 
+def test_node_group_grows_for_an_evicted_worker(tmp_path: Path) -> None:
+    """The job goes on with its minimum of workers; the worker of the removed node gets a node of the group."""
+    text = "events:\n- {at: 100, remove: node-1}\ngroups:\n- {name: burst, shape: 8gpu, max: 1, delay: 1m, idle: 10m}\n"
+    report, played = play([job("a", 0, 1000, workers=2, min_workers=1)], "2x8gpu", text, tmp_path)
+    assert report.finished == 1
+    assert played.meter.runs["a"].spans == [(0, 1000)]
+    ((began, _),) = presence(played)["burst-0"]
+    assert began == pytest.approx(100 + 1 + 10 + 60, abs=1)
+    assert {pod.node for pod in played.meter.pods} == {"node-0", "node-1", "burst-0"}
+
+
 def test_node_group_keeps_its_minimum(tmp_path: Path) -> None:
     """The minimum is there from the beginning, and stays although it is idle."""
     text = "groups:\n- {name: spare, shape: 8gpu, min: 1, max: 3, delay: 1m, idle: 1m}\n"

@@ -12,7 +12,7 @@ from pyscheduler.podgroup import DialectTable
 from pyscheduler_lab.clusters import Cluster
 from pyscheduler_lab.simulation.group_objects import definitions
 from pyscheduler_lab.simulation.queue_plan import Team, batch_definitions, kai_queues
-from pyscheduler_lab.simulation.replay_objects import group_of, pods_of
+from pyscheduler_lab.simulation.replay_objects import group_of, pod_of
 from pyscheduler_lab.traces import Trace
 
 if TYPE_CHECKING:
@@ -110,7 +110,10 @@ def group_manifest(arrival: Arrival) -> dict[str, Any]:
 
 def pods(arrival: Arrival) -> Sequence[dict[str, Any]]:
     """Return the pods of a job."""
-    made = [*pods_of(arrival.job, _KAI, scheduler_name=SCHEDULER, namespace=_NAMESPACE, has_group=True)]
+    made = [
+        pod_of(arrival.job, number, _KAI, scheduler_name=SCHEDULER, namespace=_NAMESPACE, has_group=True)
+        for number in range(arrival.job.workers)
+    ]
     for pod in made:
         pod["metadata"].setdefault("annotations", {})[RUN_DURATION] = f"{arrival.run_seconds}s"
         pod["spec"]["restartPolicy"] = "Never"

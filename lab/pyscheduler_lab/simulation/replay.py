@@ -34,12 +34,12 @@ from pyscheduler_lab.simulation.node_changes import NodeChanges
 from pyscheduler_lab.simulation.queue_plan import batch_definitions
 from pyscheduler_lab.simulation.replay_cluster import DecisionCluster, ServedCluster
 from pyscheduler_lab.simulation.replay_meter import Meter
-from pyscheduler_lab.simulation.replay_objects import NAMESPACE, group_of, pod_of, pods_of
+from pyscheduler_lab.simulation.replay_objects import NAMESPACE, group_of, pod_of
 from pyscheduler_lab.simulation.replay_report import Phase, ReplayReport
 from pyscheduler_lab.simulation.scheduler_process import SchedulerProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.config.types import Configuration
     from pyscheduler.runtime.assembly.registry import Registry
@@ -298,16 +298,18 @@ class Replay:
         if self._has_group(job):
             queue = self._queues.queue_of(job) if self._queues is not None else ""
             self.cluster.add(group_of(job, self._row, queue=queue))
-        self._add_pods(job)
+        self._add_pods(job, range(job.workers))
 
     def _has_group(self, job: Job) -> bool:
         return job.is_gang or self._queues is not None
 
-    def _add_pods(self, job: Job) -> None:
+    def _add_pods(self, job: Job, numbers: Iterable[int]) -> None:
         has_group = self._has_group(job)
         if self.node_changes is not None:
             self.node_changes.pods_added()
-        self.cluster.add(*pods_of(job, self._row, scheduler_name=self._scheduler_name, has_group=has_group))
+        for number in numbers:
+            pod = pod_of(job, number, self._row, scheduler_name=self._scheduler_name, has_group=has_group)
+            self.cluster.add(pod)
 
     def _remove_pods(self, job: Job) -> None:
         for number in range(job.workers):
@@ -324,12 +326,8 @@ class Replay:
     def _add_again(self, run: JobRun, name: str, spans: int) -> None:
         """Create an evicted worker again, unless its job was interrupted or has ended since."""
         if len(run.spans) == spans and not run.is_interrupted:
-            number = int(name.rpartition("-")[2])
-            has_group = self._has_group(run.job)
             self.meter.recreate(name)
-            self.cluster.add(
-                pod_of(run.job, number, self._row, scheduler_name=self._scheduler_name, has_group=has_group)
-            )
+            self._add_pods(run.job, [int(name.rpartition("-")[2])])
 
     def _interrupt(self, run: JobRun) -> None:
         self._clock.call_later(_RESTART_SECONDS, partial(self._restart, run))
@@ -338,7 +336,7 @@ class Replay:
         """Replace all workers of a job that lost some, as a job controller does."""
         self._remove_pods(run.job)
         self.meter.resume(run)
-        self._add_pods(run.job)
+        self._add_pods(run.job, range(run.job.workers))
 
     def _finish(self, run: JobRun, spans: int) -> None:
         """End a job, unless it was interrupted since it began its run number `spans`.

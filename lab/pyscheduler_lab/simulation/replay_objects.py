@@ -10,12 +10,10 @@ from pyscheduler_lab.simulation.group_objects import group_manifest
 from pyscheduler_lab.simulation.scenario import CreatePodGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyscheduler.podgroup import Dialect
     from pyscheduler_lab.traces import Job
 
-__all__ = ["NAMESPACE", "group_of", "pod_of", "pods_of"]
+__all__ = ["NAMESPACE", "group_of", "pod_of"]
 
 NAMESPACE: Final = "jobs"
 """The namespace of the jobs."""
@@ -29,18 +27,10 @@ def group_of(job: Job, dialect: Dialect, *, namespace: str = NAMESPACE, queue: s
     return group
 
 
-def pods_of(
-    job: Job, dialect: Dialect, *, scheduler_name: str, namespace: str = NAMESPACE, has_group: bool
-) -> Iterator[dict[str, Any]]:
-    """Yield the workers of a job; with `has_group` they name their group."""
-    for number in range(job.workers):
-        yield pod_of(job, number, dialect, scheduler_name=scheduler_name, namespace=namespace, has_group=has_group)
-
-
 def pod_of(
     job: Job, number: int, dialect: Dialect, *, scheduler_name: str, namespace: str = NAMESPACE, has_group: bool
 ) -> dict[str, Any]:
-    """Return one worker of a job."""
+    """Return one worker of a job; with `has_group` it names its group."""
     metadata: dict[str, Any] = {"name": f"{job.name}-{number}", "namespace": namespace}
     requests = {
         name: amount
