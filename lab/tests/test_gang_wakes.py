@@ -1,4 +1,4 @@
-"""How soon gangs start once there is room, and how many attempts they make until then, in virtual time.
+"""The delay of gangs after room is free, and their attempts until then, in virtual time.
 
 Gangs wait in a full cluster while pods of others come, change and go and nodes report their state, none of which makes
 enough room. Then pods end, one gang's worth at a time.

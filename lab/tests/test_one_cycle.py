@@ -17,7 +17,7 @@ from pyscheduler_lab.simulation.scenario_runner import run_scenario
 
 PROFILES, SCENARIOS = load_scenarios(Path(__file__).parent / "gang-scenarios.yaml")
 OURS = [each for each in SCENARIOS if {"coscheduling", "gang"} & set(PROFILES[each.profile].plugins)]
-#: What is missing in them for want of waiting: pods that wait, or are deleted while they do, and what they were told.
+#: Scenarios that expect pods to wait at Permit, to be deleted there, or to get a message about the wait.
 WAITS = frozenset(
     {
         "cs-03-timeout-then-deny-window",
@@ -79,6 +79,6 @@ def test_group_cycle_needs_no_wait_at_permit(scenario: Scenario) -> None:
 
 
 def test_most_scenarios_need_no_wait() -> None:
-    """What is left out is named above, and is there."""
+    """Each scenario that is left out exists, and at least 40 are not left out."""
     assert {each.id for each in OURS} > WAITS
     assert len(OURS) - len(WAITS) >= 40

@@ -1,4 +1,4 @@
-"""What `-o json` says of a scenario, clause by clause: steps, times, states, sets, exit codes by what passed."""
+"""The output of `-o json` for a scenario: steps, times, states, sets, and the exit code."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ scenarios:
 
 
 @pytest.fixture
-def told(tmp_path: Any, capsysbinary: pytest.CaptureFixture[bytes]) -> dict[str, Any]:
-    """Run the scenario, which fails in its second step; return what is told of it."""
+def output(tmp_path: Any, capsysbinary: pytest.CaptureFixture[bytes]) -> dict[str, Any]:
+    """Run the scenario, which fails in its second step; return its output."""
     path = tmp_path / "s.yaml"
     path.write_text(FILE)
     with pytest.raises(SystemExit) as ended:
@@ -42,26 +42,26 @@ def told(tmp_path: Any, capsysbinary: pytest.CaptureFixture[bytes]) -> dict[str,
     return result
 
 
-def test_fields_and_failures(told: dict[str, Any]) -> None:
-    """One object per scenario; who failed says why, and has gone through all its steps."""
-    assert list(told) == ["id", "passed", "failures", "steps"]
-    assert (told["id"], told["passed"]) == ("s", False)
-    assert told["failures"] == ["step 1 (expect), 7 s: set g: 2 pods are bound, not 3, after 7 s"]
+def test_fields_and_failures(output: dict[str, Any]) -> None:
+    """One object per scenario; a failed scenario has a reason, and runs all its steps."""
+    assert list(output) == ["id", "passed", "failures", "steps"]
+    assert (output["id"], output["passed"]) == ("s", False)
+    assert output["failures"] == ["step 1 (expect), 7 s: set g: 2 pods are bound, not 3, after 7 s"]
 
 
-def test_one_entry_per_top_level_step_with_the_time_after_it(told: dict[str, Any]) -> None:
+def test_one_entry_per_top_level_step_with_the_time_after_it(output: dict[str, Any]) -> None:
     """A batch is one step; an expectation that waits has the time at which it was given up or came true."""
-    assert [step["step"] for step in told["steps"]] == [0, 1, 2, 3, 4]
-    times = [step["time"] for step in told["steps"]]
+    assert [step["step"] for step in output["steps"]] == [0, 1, 2, 3, 4]
+    times = [step["time"] for step in output["steps"]]
     assert times[:3] == [0, 7, 7]
     assert 7 <= times[3] <= 37
     assert times[4] == times[3]
-    assert all(list(step) == ["step", "time", "pods", "groups"] for step in told["steps"])
+    assert all(list(step) == ["step", "time", "pods", "groups"] for step in output["steps"])
 
 
-def test_states_sets_and_messages(told: dict[str, Any]) -> None:
+def test_states_sets_and_messages(output: dict[str, Any]) -> None:
     """By `ns/name`: what is bound has a node; what waits for room says why; who has ended is gone and in no set."""
-    first, given_up, _, late, last = (step["pods"] for step in told["steps"])
+    first, given_up, _, late, last = (step["pods"] for step in output["steps"])
     assert sorted(first) == ["default/p-0", "default/p-1", "default/p-2", "other/q-0"]
     assert {key: pod["state"] for key, pod in given_up.items()} == {
         "default/p-0": "bound",
@@ -80,4 +80,4 @@ def test_states_sets_and_messages(told: dict[str, Any]) -> None:
     for pods, name in ((late, "default/p-0"), (last, "default/p-1")):
         assert (pods[name]["state"], pods[name]["set"], pods[name]["node"]) == ("gone", None, None)
     assert late["default/p-2"]["state"] == "bound"
-    assert all(step["groups"].keys() == {"default/g"} for step in told["steps"])
+    assert all(step["groups"].keys() == {"default/g"} for step in output["steps"])

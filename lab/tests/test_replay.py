@@ -147,18 +147,18 @@ def test_jobs_without_gpus_are_replayed() -> None:
 
 @pytest.mark.slow
 def test_same_seed_gives_the_same_report() -> None:
-    """All that programs are told is the same, but for the time it took."""
+    """The report and the columns are equal, except for the wall time."""
     jobs = [job(f"j{n}", arrival=10 * n, duration=100 + n, workers=1 + n % 4, gpus=2 + 2 * (n % 3)) for n in range(16)]
 
-    def told(seed: int) -> tuple[dict[str, Any], Cells]:
+    def outcome(seed: int) -> tuple[dict[str, Any], Cells]:
         report, played = play(jobs, nodes=4, config="coscheduling", seed=seed)
         found: dict[str, Any] = msgspec.to_builtins(report)
         assert found.pop("wall_s") > 0
         del found["phases"]
         return found, cells(played, 4)
 
-    first = told(7)
-    assert told(7) == first
+    first = outcome(7)
+    assert outcome(7) == first
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Reading scenario files: what is right, and what is told of what is wrong."""
+"""Reading scenario files: valid files, and the messages for mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running scenarios: every kind of step, what is always checked, and what is told of a failure."""
+"""Running scenarios: every kind of step, the checks of every scenario, and the messages of failures."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_scenarios_without_group_plugins_pass() -> None:
 
 
 def test_pod_steps(run: Callable[..., Result]) -> None:
-    """What pods without groups can go through, step by step; counts by set, the set of a prefix being the prefix."""
+    """Every step for pods without groups; pods are counted by set, and the set of a prefix is the prefix."""
     result = run("""
 - id: s
   profile: plain
@@ -260,7 +260,7 @@ def test_groups_are_written_in_every_dialect(run: Callable[..., Result]) -> None
 
 
 def test_each_kind_of_failed_expectation_is_reported(run: Callable[..., Result]) -> None:
-    """What is, what should be, and when; the scenario goes on."""
+    """A failure has the actual value, the expected one, and the time; the scenario goes on."""
     result = run("""
 - id: s
   profile: plain
@@ -279,10 +279,10 @@ def test_each_kind_of_failed_expectation_is_reported(run: Callable[..., Result])
   - create_podgroup: {name: i, min: 1, expect_error: true}
   - expect: {bound: {p: 1}}
 """)
-    told = result.failures
-    fit = told[4].rpartition("but ")[2]
+    failures = result.failures
+    fit = failures[4].rpartition("but ")[2]
     assert fit.startswith("1 say: 0/1 nodes are available: 1 Insufficient cpu")
-    assert told == [
+    assert failures == [
         "step 2 (expect), 2 s: set p: 1 pods are bound, not 2, after 2 s",
         "step 2 (expect), 2 s: set p: 0 pods are waiting, not 1, after 2 s",
         "step 2 (expect), 2 s: set p: 1 pods are pending, not 0, after 2 s",
