@@ -16,6 +16,7 @@ from kube_objects.errors import APIError
 from kube_objects.times import parse_time
 from kube_testserver.manifests import load_manifests
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler_lab.data.tables import PARQUET
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +32,8 @@ _EXPORTED: Final = {"pods": "Pod", "nodes": "Node"}
 
 def is_objects(content: bytes) -> bool:
     """Return True for JSON and for YAML with a kind of objects."""
+    if content.startswith(PARQUET):
+        return False
     head = content[:4096].lstrip()
     return (
         head.startswith((b"{", b"[")) or re.search(rb"^(kind|apiVersion|- apiVersion):", head, re.MULTILINE) is not None
@@ -63,7 +66,7 @@ def changes_in(content: bytes, source: str) -> list[Object] | None:
     """Return the changes of a recording in order of time; None for another form."""
     text = content.lstrip()
     if text.startswith(b"["):
-        changes = _decoded(text, f"{source}")
+        changes = _decoded(text, source)
     else:
         line, _, _ = text.partition(b"\n")
         if b'"resource"' not in line or b'"event"' not in line:
@@ -92,7 +95,7 @@ def key_of(resource: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def time_of(text: object, where: str, source: str) -> float:
-    """Return a time in seconds; `where` says what it is the time of, if it cannot be read."""
+    """Return a time in seconds; if it cannot be read, the error names `where`."""
     try:
         return parse_time(str(text))
     except ValueError as error:

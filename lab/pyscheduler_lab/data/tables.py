@@ -23,13 +23,15 @@ from kube_objects.quantity import NANO, parse_quantity
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["Row", "Table", "read_bytes", "read_table", "table_of"]
+__all__ = ["PARQUET", "Row", "Table", "read_bytes", "table_of"]
+
+PARQUET: Final = b"PAR1"
+"""The first bytes of a Parquet file."""
 
 _GZIP: Final = b"\x1f\x8b"
-_PARQUET: Final = b"PAR1"
 #: How many characters of a wrong value a message shows.
 _MOST_SHOWN: Final = 60
 _MEBI: Final = 1 << 20
@@ -51,6 +53,10 @@ class Row:
     def mistake(self, column: str, text: str) -> ConfigError:
         """Return the error for a value of this row."""
         return ConfigError(f"{self.place}, column {column}: {text}", source=self.source)
+
+    def others(self, known: Container[str]) -> dict[str, str]:
+        """Return the texts of the other columns as they are."""
+        return {column: text for column, text in self.values.items() if column not in known}
 
     def text(self, column: str, default: str = "") -> str:
         """Return a text without blanks around it; the default if the file has no such column."""
@@ -148,15 +154,9 @@ def read_bytes(path: Path) -> tuple[bytes, str]:
         raise ConfigError(f"cannot be read: {why.lower()}", source=str(path)) from error
 
 
-def read_table(path: Path) -> tuple[Table, str]:
-    """Return the table in a file, and the SHA-256 of the file; raise `ConfigError` if it cannot be read."""
-    content, digest = read_bytes(path)
-    return table_of(content, str(path)), digest
-
-
 def table_of(content: bytes, source: str) -> Table:
     """Return the table in the content of a CSV or Parquet file."""
-    if content.startswith(_PARQUET):
+    if content.startswith(PARQUET):
         return _parquet(content, source)
     try:
         text = content.decode("utf-8-sig")

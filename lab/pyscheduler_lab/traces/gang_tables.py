@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler_lab.traces.found import Found
+from pyscheduler_lab.traces.found import Found, checked
 from pyscheduler_lab.traces.job import LONGEST_SECONDS, MOST_WORKERS, Job
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pyscheduler_lab.data.tables import Row, Table
     from pyscheduler_lab.traces.found import Shape
@@ -43,11 +43,10 @@ def read_gang_table(table: Table, shape: Shape | None) -> Found:
     if shape == "nodepack" and not has_nodepack:
         raise ConfigError("--shape nodepack: the trace has no columns for this shape; use worker", source=table.source)
     packed = has_nodepack and shape != "worker"
-    others = [column for column in table.columns if column not in _READ]
-    return Found(jobs=[_job(row, others, packed=packed) for row in table.rows])
+    return Found(jobs=[_job(row, packed=packed) for row in table.rows])
 
 
-def _job(row: Row, others: Sequence[str], *, packed: bool) -> Job:
+def _job(row: Row, *, packed: bool) -> Job:
     workers = row.whole("workers", least=1, most=MOST_WORKERS)
     gpus = row.whole("gpu_per_worker", 0)
     factor = 1
@@ -68,19 +67,12 @@ def _job(row: Row, others: Sequence[str], *, packed: bool) -> Job:
         memory_mib=_memory(row) * factor,
         team=row.text("vc"),
         job_class=row.text("job_class"),
-        columns=_others(row, others),
+        columns=row.others(_READ),
     )
-    problem = next(job.problems(), None)
-    if problem is not None:
-        raise row.mistake("job_id" if problem.startswith("name") else problem.partition(" ")[0], problem)
-    return job
+    return checked(job, row, name="job_id")
 
 
 def _memory(row: Row) -> int:
     if _MEMORY in row.values:
         return row.whole(_MEMORY)
     return round(row.number(_MEMORY_PART, most=1.0) * _LARGEST_MIB)
-
-
-def _others(row: Row, columns: Sequence[str]) -> Mapping[str, str]:
-    return {column: row.values[column] for column in columns}

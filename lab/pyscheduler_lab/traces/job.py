@@ -11,17 +11,18 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["LONGEST_SECONDS", "MOST_WORKERS", "WHOLE_GPU", "Job", "gpus_of"]
+__all__ = ["LONGEST_SECONDS", "MOST_GPUS", "MOST_WORKERS", "WHOLE_GPU", "Job", "gpus_of"]
 
 MOST_WORKERS: Final = 100_000
 """More workers than any cluster has room for; a replay of more would use up the memory."""
+MOST_GPUS: Final = 1000
+"""More GPUs than any node has."""
 LONGEST_SECONDS: Final = 3_155_760_000
 """A hundred years; a replay of more would not end."""
 WHOLE_GPU: Final = 1000
 """Thousandths of a GPU that is not shared."""
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
-_MOST_GPUS: Final = 1000
 
 
 def gpus_of(milli: int) -> float:
@@ -40,7 +41,7 @@ class Job:
     arrival: float
     duration: float
     workers: int = 1
-    #: The job starts as soon as so many workers are bound; by default all of them.
+    #: The job starts as soon as this many workers are bound; by default all of them.
     min_workers: int = attrs.field(default=attrs.Factory(lambda job: job.workers, takes_self=True))
     cpu_milli: int = 0
     memory_mib: int = 0
@@ -96,7 +97,7 @@ class Job:
             yield f"workers is {self.workers}; it must be from 1 to {MOST_WORKERS}"
         if not 1 <= self.min_workers <= max(self.workers, 1):
             yield f"min_workers is {self.min_workers}; it must be from 1 to workers ({self.workers})"
-        if min(self.cpu_milli, self.memory_mib) < 0 or not 0 <= self.gpus <= _MOST_GPUS:
+        if min(self.cpu_milli, self.memory_mib) < 0 or not 0 <= self.gpus <= MOST_GPUS:
             yield "cpu_milli, memory_mib and gpus must be 0 or more"
         if not 1 <= self.gpu_milli <= WHOLE_GPU:
             yield f"gpu_milli is {self.gpu_milli}; it must be from 1 to {WHOLE_GPU}"

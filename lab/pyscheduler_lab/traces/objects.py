@@ -19,6 +19,8 @@ import msgspec
 from pyscheduler.api import DecodeError, Pod, decode, pod_requests
 from pyscheduler.framework.errors import ConfigError, PySchedulerError
 from pyscheduler.podgroup import DIALECTS
+from pyscheduler_batch.gpu_sharing.device_shares import FRACTION_ANNOTATION, NUM_DEVICES_ANNOTATION
+from pyscheduler_lab.clusters.node import GPU, MODEL_LABEL
 from pyscheduler_lab.data.objects import changes_in, key_of, objects_in, time_of
 from pyscheduler_lab.traces.found import Found
 from pyscheduler_lab.traces.job import WHOLE_GPU, Job
@@ -30,9 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["read_objects"]
 
-_GPU: Final = "nvidia.com/gpu"
-_GPU_MODEL: Final = "nvidia.com/gpu.product"
-_FRACTION, _DEVICES = "gpu-fraction", "gpu-fraction-num-devices"
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 _MEBI: Final = 1 << 20
@@ -43,7 +42,7 @@ _DIGEST: Final = 8
 
 @attrs.define
 class _Life:
-    """A pod, and when it was seen first, started and ended; None for what is not known."""
+    """A pod, and the times when it was first seen, started and ended; None for an unknown time."""
 
     manifest: Object
     arrived: float
@@ -52,7 +51,7 @@ class _Life:
 
 
 def read_objects(content: bytes, source: str) -> Found:
-    """Return the pods as jobs; raise `ConfigError` for what cannot be read."""
+    """Return the pods as jobs; raise `ConfigError` if the content cannot be read."""
     changes = changes_in(content, source)
     lives = _recorded(changes, source) if changes is not None else _dumped(objects_in(content, source), source)
     return _jobs(lives, source)
@@ -167,12 +166,12 @@ def _job(pod: Pod, life: _Life, begin: float, source: str) -> Job:
         requests = pod_requests(pod)
     except PySchedulerError as error:
         raise ConfigError(f"pod {pod.key}: {error}", source=source) from error
-    gpus, gpu_milli = requests.get(_GPU, 0), WHOLE_GPU
-    if _FRACTION in pod.annotations:
+    gpus, gpu_milli = requests.get(GPU, 0), WHOLE_GPU
+    if FRACTION_ANNOTATION in pod.annotations:
         gpus, gpu_milli = _share(pod, source)
     started = life.started if life.started is not None else life.arrived
     selector = dict(pod.spec.node_selector)
-    model = selector.pop(_GPU_MODEL, "")
+    model = selector.pop(MODEL_LABEL, "")
     return Job(
         name=pod.name,
         arrival=life.arrived - begin,
@@ -191,8 +190,8 @@ def _job(pod: Pod, life: _Life, begin: float, source: str) -> Job:
 
 def _share(pod: Pod, source: str) -> tuple[int, int]:
     try:
-        devices = int(pod.annotations.get(_DEVICES, "1"))
-        milli = round(float(pod.annotations[_FRACTION]) * WHOLE_GPU)
+        devices = int(pod.annotations.get(NUM_DEVICES_ANNOTATION, "1"))
+        milli = round(float(pod.annotations[FRACTION_ANNOTATION]) * WHOLE_GPU)
     except ValueError:
         devices = milli = 0
     if not 0 < milli < WHOLE_GPU or devices < 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler_lab.traces.found import Found
+from pyscheduler_lab.traces.found import Found, checked
 from pyscheduler_lab.traces.job import LONGEST_SECONDS, WHOLE_GPU, Job
 from pyscheduler_lab.traces.schema import models_of
 
@@ -34,13 +34,12 @@ def is_openb_table(columns: Sequence[str]) -> bool:
 def read_openb_table(table: Table) -> Found:
     """Return the tasks, each as a job of one worker."""
     has_times = all(column in table.columns for column in _TIMES)
-    others = [column for column in table.columns if column not in _READ]
     rows = enumerate(table.rows)
-    return Found(jobs=[_job(row, None if has_times else number, others) for number, row in rows])
+    return Found(jobs=[_job(row, None if has_times else number) for number, row in rows])
 
 
-def _job(row: Row, number: int | None, others: Sequence[str]) -> Job:
-    arrival, duration = (_times(row)) if number is None else (float(number), math.inf)
+def _job(row: Row, number: int | None) -> Job:
+    arrival, duration = _times(row) if number is None else (float(number), math.inf)
     gpus = row.whole("num_gpu")
     job = Job(
         name=row.text("name"),
@@ -52,12 +51,9 @@ def _job(row: Row, number: int | None, others: Sequence[str]) -> Job:
         gpu_milli=row.whole("gpu_milli", least=1 if gpus else 0, most=WHOLE_GPU) or WHOLE_GPU,
         gpu_models=models_of(row, "gpu_spec"),
         job_class=row.text("qos"),
-        columns={column: row.values[column] for column in others},
+        columns=row.others(_READ),
     )
-    problem = next(job.problems(), None)
-    if problem is not None:
-        raise row.mistake(problem.partition(" ")[0], problem)
-    return job
+    return checked(job, row)
 
 
 def _times(row: Row) -> tuple[float, float]:

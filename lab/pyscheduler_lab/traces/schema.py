@@ -5,12 +5,13 @@ Columns that the schema does not know are passed on to the results.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler_lab.traces.job import LONGEST_SECONDS, MOST_WORKERS, WHOLE_GPU, Job
+from kube_objects.names import label_value_errors
+from pyscheduler_lab.traces.found import checked
+from pyscheduler_lab.traces.job import LONGEST_SECONDS, MOST_GPUS, MOST_WORKERS, WHOLE_GPU, Job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,19 +66,16 @@ _KNOWN: Final = frozenset(column.name for column in COLUMNS)
 #: Priorities of pods that users may set.
 _MOST_PRIORITY: Final = 1_000_000_000
 _LEAST_PRIORITY: Final = -2_147_483_648
-_MOST_GPUS: Final = 1000
-_MODEL: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
 
 def jobs_of(table: Table) -> Iterator[Job]:
     """Yield the jobs of a table with the columns of the schema; raise `ConfigError` for the first wrong value."""
     table.require(REQUIRED, "a trace of jobs")
-    others = [column for column in table.columns if column not in _KNOWN]
     for number, row in enumerate(table.rows, start=1):
-        yield _job(row, number, others)
+        yield _job(row, number)
 
 
-def _job(row: Row, number: int, others: Sequence[str]) -> Job:
+def _job(row: Row, number: int) -> Job:
     workers = row.whole("workers", 1, least=1, most=MOST_WORKERS)
     job = Job(
         name=row.text("name", f"job-{number}"),
@@ -87,27 +85,23 @@ def _job(row: Row, number: int, others: Sequence[str]) -> Job:
         min_workers=row.whole("min_workers", workers, least=1, most=workers),
         cpu_milli=row.cpu_milli("cpu"),
         memory_mib=row.memory_mib("memory"),
-        gpus=row.whole("gpu", 0, most=_MOST_GPUS),
+        gpus=row.whole("gpu", 0, most=MOST_GPUS),
         gpu_milli=row.whole("gpu_milli", WHOLE_GPU, least=1, most=WHOLE_GPU),
         gpu_models=models_of(row, "gpu_model"),
         team=row.text("vc"),
         priority=row.whole("priority", 0, least=_LEAST_PRIORITY, most=_MOST_PRIORITY),
         job_class=row.text("class"),
         node_selector=row.labels("node_selector"),
-        columns={column: row.values[column] for column in others},
+        columns=row.others(_KNOWN),
     )
-    problem = next(job.problems(), None)
-    if problem is not None:
-        column, _, _ = problem.partition(" ")
-        raise row.mistake(column, problem)
-    return job
+    return checked(job, row)
 
 
 def models_of(row: Row, column: str) -> tuple[str, ...]:
     """Return the GPU models of a cell, each once."""
     models = tuple(dict.fromkeys(each for each in row.text(column).split("|") if each))
     for model in models:
-        if not _MODEL.fullmatch(model):
+        if label_value_errors(model):
             raise row.mistake(column, f"{model!r} cannot be the value of a label")
     return models
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab.data.tables import Row
-from pyscheduler_lab.traces.found import Found
+from pyscheduler_lab.traces.found import Found, checked
 from pyscheduler_lab.traces.job import LONGEST_SECONDS, MOST_WORKERS, Job
 
 if TYPE_CHECKING:
@@ -45,20 +45,10 @@ _FIELDS: Final = (
     "preceding_job",
     "think_time",
 )
-#: Fields that are passed on to the results.
-_OTHERS: Final = (
-    "wait",
-    "cpu_time",
-    "requested_time",
-    "status",
-    "user",
-    "group",
-    "executable",
-    "queue",
-    "partition",
-    "preceding_job",
-    "think_time",
-)
+_COUNTS: Final = ("requested_processors", "allocated_processors")
+_MEMORY: Final = ("requested_memory", "used_memory")
+#: The other fields are passed on to the results.
+_READ: Final = frozenset(("job", "submit", "run_time", *_COUNTS, *_MEMORY))
 _HEADER: Final = re.compile(r";\s*(?P<key>MaxProcs|MaxNodes)\s*:\s*(?P<value>\d+)")
 _LINE: Final = re.compile(rb"[-+0-9.eE]+(\s+[-+0-9.eE]+){17}\s*")
 _UNKNOWN: Final = -1.0
@@ -97,11 +87,8 @@ def read_swf(content: bytes, source: str, shape: Shape | None) -> Found:
     return Found(jobs=jobs, notes=notes)
 
 
-_COUNTS: Final = ("requested_processors", "allocated_processors")
-
-
 class _Line(Row):
-    """A line; -1 stands for what is unknown."""
+    """A line; -1 stands for an unknown number."""
 
     def known(self, field: str) -> float | None:
         """Return a number of 0 or more, or None for -1."""
@@ -138,7 +125,7 @@ def _job(row: _Line, processors: int, run_time: float, per_worker: int) -> Job:
     workers = math.ceil(processors / per_worker)
     cpus = math.ceil(processors / workers)
     # Kilobytes per processor.
-    memory = row.known("requested_memory") or row.known("used_memory") or 0.0
+    memory = next(filter(None, map(row.known, _MEMORY)), 0.0)
     job = Job(
         name=f"swf-{row.whole('job')}",
         arrival=row.number("submit", most=LONGEST_SECONDS),
@@ -146,9 +133,6 @@ def _job(row: _Line, processors: int, run_time: float, per_worker: int) -> Job:
         workers=workers,
         cpu_milli=cpus * 1000,
         memory_mib=math.ceil(memory * cpus / 1024),
-        columns={field: row.values[field] for field in _OTHERS},
+        columns=row.others(_READ),
     )
-    problem = next(job.problems(), None)
-    if problem is not None:
-        raise row.mistake(problem.partition(" ")[0], problem)
-    return job
+    return checked(job, row)

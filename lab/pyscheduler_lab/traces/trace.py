@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Trace"]
 
-_PARQUET: bytes = b"PAR1"
 #: The name of a trace that was made in Python.
 _UNNAMED: str = "jobs"
 
@@ -125,7 +124,7 @@ class Trace:
 
 
 def _read(path: Path, wanted: str, shape: Shape | None) -> tuple[Found, str]:
-    """Return what a file has, and its SHA-256."""
+    """Return the jobs of a file or folder, and the SHA-256 of what was read."""
     source = str(path)
     if path.is_dir():
         content, digest = _folder(path)
@@ -136,7 +135,7 @@ def _read(path: Path, wanted: str, shape: Shape | None) -> tuple[Found, str]:
         raise ConfigError(text)
     if is_swf(content):
         return read_swf(content, source, shape), digest
-    if not content.startswith(_PARQUET) and is_objects(content):
+    if is_objects(content):
         found = read_objects(content, source)
     else:
         table = table_of(content, source)
