@@ -124,6 +124,7 @@ def test_trace_made_in_python() -> None:
         ({"name": "B_1"}, "job B_1: name 'B_1' cannot be the name of an object"),
         ({"duration": -1}, "duration is -1; it must be from 0"),
         ({"workers": 2, "min_workers": 3}, "min_workers is 3; it must be from 1 to workers"),
+        ({"gpus": 1001}, "gpus is 1001; it must be from 0 to 1000"),
         ({"gpus": 1, "gpu_milli": 0}, "gpu_milli is 0; it must be from 1 to 1000"),
     ):
         with pytest.raises(ConfigError) as raised:
@@ -180,6 +181,11 @@ def test_trace_made_in_python() -> None:
             [f"{HEAD},node_selector", f"{ROW},zone"],
             "column node_selector: the value is 'zone'; it must be labels",
             id="selector",
+        ),
+        pytest.param(
+            [f"{HEAD},node_selector", f"{ROW},zone=a/b"],
+            "column node_selector: the value is 'zone=a/b'; it must be labels",
+            id="selector's value",
         ),
         pytest.param(
             [f"{HEAD},gpu_model", f"{ROW},A 100"],

@@ -11,7 +11,6 @@ import gzip
 import hashlib
 import io
 import math
-import re
 import zlib
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from kube_objects.errors import QuantityError
+from kube_objects.names import label_key_errors, label_value_errors
 from kube_objects.quantity import NANO, parse_quantity
 from pyscheduler.framework.errors import ConfigError
 
@@ -39,7 +39,6 @@ _MEBI: Final = 1 << 20
 _MOST: Final = 1 << 53
 #: Stands for the values of a line beyond the last column.
 _REST: Final = "\0"
-_LABEL: Final = re.compile(r"([A-Za-z0-9.-]+/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
 
 @attrs.frozen
@@ -114,7 +113,7 @@ class Row:
         found: dict[str, str] = {}
         for part in filter(None, (each.strip() for each in self.text(column).split(";"))):
             key, _, value = part.partition("=")
-            if not _LABEL.fullmatch(key) or (value and not _LABEL.fullmatch(value)) or key in found or "=" not in part:
+            if "=" not in part or label_key_errors(key) or label_value_errors(value) or key in found:
                 raise self.mistake(column, f"{_shown(part)}; it must be labels such as zone=a;rack=3")
             found[key] = value
         return found

@@ -97,7 +97,10 @@ class Job:
             yield f"workers is {self.workers}; it must be from 1 to {MOST_WORKERS}"
         if not 1 <= self.min_workers <= max(self.workers, 1):
             yield f"min_workers is {self.min_workers}; it must be from 1 to workers ({self.workers})"
-        if min(self.cpu_milli, self.memory_mib) < 0 or not 0 <= self.gpus <= MOST_GPUS:
-            yield "cpu_milli, memory_mib and gpus must be 0 or more"
+        for field in ("cpu_milli", "memory_mib"):
+            if getattr(self, field) < 0:
+                yield f"{field} is {getattr(self, field)}; it must be 0 or more"
+        if not 0 <= self.gpus <= MOST_GPUS:
+            yield f"gpus is {self.gpus}; it must be from 0 to {MOST_GPUS}"
         if not 1 <= self.gpu_milli <= WHOLE_GPU:
             yield f"gpu_milli is {self.gpu_milli}; it must be from 1 to {WHOLE_GPU}"
