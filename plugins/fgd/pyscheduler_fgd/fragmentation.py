@@ -35,7 +35,7 @@ __all__ = ["Fragmentation", "Free"]
 
 @attrs.frozen
 class Free:
-    """What is free on some nodes; one column for each node.
+    """The free amounts of some nodes; one column for each node.
 
     `model`: int64[n], ids of `Fragmentation.model_ids`. `cpu`: int64[n], thousandths of a core. `parts`: int64[k, n],
     the free thousandths of devices that are in use by parts; 0 stands for none. `whole`: int64[n], wholly free devices.
@@ -87,24 +87,24 @@ class Fragmentation:
         return np.array([self._models.get(value or "", 0) for value in values], dtype=np.int64)
 
     def place(self, model: NDArray[np.int64], cpu: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return int64[n]: where in the tables a node with this model and so much free CPU has its row."""
+        """Return int64[n]: the row of the tables for nodes with this model and this free CPU."""
         place: NDArray[np.int64] = model * self._num_cpus + np.searchsorted(self._cpus, cpu, side="right")
         return place
 
     def usable_parts(self, place: NDArray[np.int64], free: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return int64[k, n] or int64[n]: what parts of devices with so many free thousandths are worth."""
+        """Return int64[k, n] or int64[n]: the worth of devices with these free thousandths."""
         worth: NDArray[np.int64] = free * self._one[place * self._num_parts + self._levels[free]]
         return worth
 
     def usable_whole(self, place: NDArray[np.int64], number: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return int64[n]: what so many wholly free devices are worth."""
+        """Return int64[n]: the worth of this number of wholly free devices."""
         one = self._one[place * self._num_parts + self._num_parts - 1]
         several = self._several[place * (self._most + 1) + np.minimum(number, self._most)]
         worth: NDArray[np.int64] = WHOLE * number * (one + several)
         return worth
 
     def usable(self, place: NDArray[np.int64], free: Free) -> NDArray[np.int64]:
-        """Return int64[n]: what all free devices of each node are worth."""
+        """Return int64[n]: the worth of all free devices of each node."""
         usable: NDArray[np.int64] = self.usable_parts(place, free.parts).sum(axis=0)
         usable += self.usable_whole(place, free.whole)
         return usable

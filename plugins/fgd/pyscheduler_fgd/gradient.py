@@ -4,8 +4,9 @@ The score of a node is 100 / (1 + exp(-D / 1000)), rounded down. D is by how man
 of the node falls when the pod is placed there. For a pod that shares a GPU, each device with room is tried. The score
 of the node is the best of these, and the pod gets the first device with this score.
 
-`pyscheduler_fgd.fragmentation` computes with worth instead of fragmentation: D is the thousandths that the pod takes,
-minus the worth of the free devices before, plus the worth after. Only free CPU and one device differ between the two.
+`pyscheduler_fgd.fragmentation` computes the worth of free devices instead of their fragmentation. So D is the
+thousandths that the pod takes, minus the worth of the free devices before the placement, plus their worth after it.
+Only the free CPU and one device differ between the two.
 
 Source: Weng et al., USENIX ATC 2023, section 4.2 and algorithm 1.
 """
@@ -60,7 +61,7 @@ class FGD(GpuPolicy):
         if args.typical_tasks_file:
             given = tuple(read_tasks(args.typical_tasks_file))
         self._observed = None if given else ObservedTasks(handle, args.model_label)
-        #: What free GPUs are worth to the typical tasks.
+        #: The worth of free GPUs to the typical tasks.
         self.fragmentation = Fragmentation(typical(given, args.coverage))
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:
@@ -100,7 +101,7 @@ class FGD(GpuPolicy):
         assert demand.share is not None
         table, parts, whole = self.fragmentation, free.parts, free.whole
         amounts = demand.share.amounts(candidates.capacity)
-        # With the free CPU that is left, but all devices as they are.
+        # The worth with the free CPU after the placement, but with the devices before it.
         untouched = table.usable(place, free) - before
         shared = np.maximum(parts - -(-amounts * WHOLE // candidates.capacity), 0)
         falls = (
@@ -118,11 +119,11 @@ class FGD(GpuPolicy):
             + table.usable_parts(place, broken)
         )
         scores = np.empty((len(falls) + 1, len(fall)), dtype=np.int64)
-        scores[:-1] = np.where(candidates.fitting(demand.share), self._scores(falls), -1)
+        scores[:-1] = np.where(demand.share.fits(candidates.used, candidates.capacity), self._scores(falls), -1)
         scores[-1] = np.where(whole > 0, self._scores(fall), -1)
         devices = scores.argmax(axis=0)
         best = np.take_along_axis(scores, devices[None], axis=0)[0]
-        # No device has room on nodes that do not fit, about which nobody asks.
+        # -1: no device has room. Filters reject such a node, so its score is never used.
         return np.maximum(best, 0), np.where(best < 0, -1, devices)
 
     def _scores(self, falls: NDArray[np.int64]) -> NDArray[np.int64]:

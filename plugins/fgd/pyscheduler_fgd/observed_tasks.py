@@ -1,8 +1,8 @@
 """The pods of a cluster as typical tasks, counted as they come and go.
 
-All pods that are not deleted count, bound or not, so after a restart the counts are the same again. The typical tasks
-follow the counts in steps: new tables drop all kept scores, so they are made only when a twentieth of the pods came or
-went since the last ones.
+All pods that are not deleted count, bound or not, so the counts are the same after a restart. `FGD` takes over the
+counts only when a twentieth of the pods has come or gone since the last time, because new counts discard all its kept
+scores.
 
 A request for memory of a GPU counts as a part of the smallest GPU of the cluster.
 """
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyscheduler.api import Node, Pod
 from pyscheduler_batch.gpu_sharing.books import groups_of
-from pyscheduler_batch.gpu_sharing.device_columns import GPU
-from pyscheduler_batch.gpu_sharing.device_shares import gpu_memory
+from pyscheduler_batch.gpu_sharing.device_shares import smallest_gpu_memory
 from pyscheduler_fgd.policy import Demand, demand_of
 from pyscheduler_fgd.typical_tasks import MOST_GPUS, WHOLE, TypicalTask
 
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ObservedTasks"]
 
-#: New tables are made when one in so many pods came or went.
+#: The counts are taken again once one in this many pods has come or gone.
 _STEP: Final = 20
 
-#: What a pod requests, and the models that it may run on.
+#: The request of a pod, and the models that it may run on.
 _Kind: TypeAlias = tuple[Demand, tuple[str, ...]]
 
 
@@ -55,7 +54,7 @@ class ObservedTasks:
     def take(self) -> Sequence[TypicalTask]:
         """Return the kinds with their counts."""
         self._news = 0
-        memory = min((gpu_memory(node.labels) for node in self._nodes if GPU in node.status.allocatable), default=100)
+        memory = smallest_gpu_memory(self._nodes)
         return [_task(demand, models, memory, count) for (demand, models), count in self._counts.items()]
 
     def _kind(self, pod: Pod) -> _Kind | None:

@@ -48,9 +48,10 @@ class RandomArgs:
 
 
 class Random(GpuPolicy):
-    """Draw a node, and draw the GPU of a pod that shares one.
+    """Draw a node, and draw the GPUs of a pod that shares some.
 
-    The draw of a pod depends on the seed, its name and the names of the nodes, and not on pods before it.
+    A draw depends on the seed, on the namespace and name of the pod and, for a node, on the names of the nodes. It does
+    not depend on the order of the nodes, nor on earlier pods.
     """
 
     args_type = RandomArgs
@@ -58,13 +59,13 @@ class Random(GpuPolicy):
 
     def __init__(self, args: RandomArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._names: NodeMemo[int] = NodeMemo(lambda node: crc32(node.name.encode()))
+        self._hashes: NodeMemo[int] = NodeMemo(lambda node: crc32(node.name.encode()))
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64]:
         scores = np.zeros(len(nodes), dtype=np.int64)
-        ids = self._names.ids(nodes)
-        names = np.array(self._names.values, dtype=np.uint64)[ids]
-        scores[np.argmax(_drawn(names, self._digest(pod)))] = MAX_SCORE
+        ids = self._hashes.ids(nodes)
+        hashes = np.array(self._hashes.values, dtype=np.uint64)[ids]
+        scores[np.argmax(_drawn(hashes, self._digest(pod)))] = MAX_SCORE
         return scores
 
     def _digest(self, pod: Pod) -> int:
@@ -82,9 +83,12 @@ class Random(GpuPolicy):
         return Status.unschedulable("each pod is drawn a node of its own")
 
 
-def _drawn(names: NDArray[np.uint64], digest: int) -> NDArray[np.uint64]:
-    """Return a random number for each node; those of two pods have nothing in common (the last step of SplitMix64)."""
-    mixed = names ^ np.uint64(digest)
+def _drawn(hashes: NDArray[np.uint64], digest: int) -> NDArray[np.uint64]:
+    """Return uint64[n]: the numbers that a pod draws for nodes with these hashes of names.
+
+    The last step of SplitMix64 mixes the bits. The largest XOR alone would draw some nodes more often than others.
+    """
+    mixed = hashes ^ np.uint64(digest)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))
@@ -131,7 +135,7 @@ class GpuPacking(GpuPolicy):
             new: NDArray[np.int64] = np.full(number, demand.whole, dtype=np.int64)
             percents = np.zeros(number, dtype=np.int64)
         else:
-            used = np.where(candidates.fitting(share), candidates.used, -1)
+            used = np.where(share.fits(candidates.used, candidates.capacity), candidates.used, -1)
             fullest = np.sort(used, axis=0)[::-1][: share.devices]
             new = share.devices - (fullest >= 0).sum(axis=0)
             free = (candidates.capacity - fullest) * 100 // candidates.capacity
@@ -162,7 +166,7 @@ class GpuClustering(GpuPolicy):
 
 
 def _class_of(demand: Demand) -> int:
-    """Return the class of a pod as one bit; 0 for a pod without GPUs."""
+    """Return the class of a pod as one bit, or 0 for a pod without GPUs."""
     if demand.share is not None:
         return 1
     return 1 << min(demand.whole, _CLASSES) if demand.whole else 0

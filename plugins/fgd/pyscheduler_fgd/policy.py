@@ -1,9 +1,9 @@
-"""`GpuPolicy`: what the six policies have in common.
+"""`GpuPolicy`: the base class of the six policies.
 
-A policy scores nodes by what the pod requests, and by the free CPU and the devices of each node. `DeviceColumns` of
-`GpuSharing` has the devices. Pods that request the same get the same scores, and a placement changes one node. So the
-scores of each kind of pods are kept by row of the snapshot, and computed again only for rows that have changed since a
-pod of this kind was scored.
+A policy scores nodes by the request of the pod, and by the free CPU and the devices of each node, which `DeviceColumns`
+of `GpuSharing` has. Pods with equal requests get equal scores, and a placement changes one node. So the scores of each
+kind of pods are kept by row of the snapshot. They are computed again only for rows that have changed since a pod of
+this kind was scored.
 
 A profile without `GpuSharing` has whole GPUs only. "Device" always means a GPU in this module.
 """
@@ -19,9 +19,10 @@ import numpy as np
 from pyscheduler.api import pod_requests
 from pyscheduler.framework import CPU, ScorePlugin, SignFragment, SignPlugin, Status
 from pyscheduler_batch.gpu_sharing.books import GpuBooks
-from pyscheduler_batch.gpu_sharing.device_columns import GPU, DeviceColumns
-from pyscheduler_batch.gpu_sharing.device_shares import ShareRequest, share_request
+from pyscheduler_batch.gpu_sharing.device_columns import DeviceColumns
+from pyscheduler_batch.gpu_sharing.device_shares import ShareRequest, usable_share
 from pyscheduler_batch.gpu_sharing.shared import POLICY_KEY, SHARED_KEY, DevicePolicy, Room
+from pyscheduler_batch.model.axis import GPU
 from pyscheduler_fgd.typical_tasks import WHOLE
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Candidates", "Demand", "GpuPolicy", "demand_of"]
 
-#: So many kinds of pods have their scores kept.
+#: The largest number of kinds of pods whose scores are kept.
 _KINDS: Final = 1024
 
 
@@ -54,21 +55,15 @@ class Demand:
 
 
 def demand_of(pod: Pod) -> Demand:
-    """Return what a pod requests; annotations that cannot be used count as none, because `GpuSharing` rejects them."""
+    """Return the request of a pod; annotations that cannot be used count as none."""
     requests = pod_requests(pod)
     whole = requests.get(GPU, 0)
-    share = None
-    if pod.annotations:
-        try:
-            share = share_request(pod.annotations, has_whole_gpus=whole > 0)
-        except ValueError:
-            share = None
-    return Demand(requests.get(CPU, 0), share, whole)
+    return Demand(requests.get(CPU, 0), usable_share(pod.annotations, has_whole_gpus=whole > 0), whole)
 
 
 @attrs.frozen
 class Candidates:
-    """Some nodes, which a policy scores: `rows` are those of the snapshot's `nodes`; arrays have one column for each.
+    """Some nodes, which a policy scores: `rows` of the snapshot's `nodes`. Arrays have one column for each of them.
 
     `used`, `capacity`, `whole`: as in `Devices`. `gpus`: how many devices each node has.
     """
@@ -94,11 +89,6 @@ class Candidates:
         free: NDArray[np.int64] = self.parts.sum(axis=0) + WHOLE * self.whole
         return free
 
-    def fitting(self, share: ShareRequest) -> NDArray[np.bool_]:
-        """Return bool[k, n]: which shared devices have room for a share."""
-        fitting: NDArray[np.bool_] = self.used <= self.capacity - share.amounts(self.capacity)
-        return fitting
-
     def requested(self, demand: Demand) -> NDArray[np.int64]:
         """Return int64[n]: the thousandths of GPUs that the pod gets on each node."""
         if demand.share is None:
@@ -110,7 +100,7 @@ class Candidates:
 
 @attrs.define
 class _Kept:
-    """The answers for one kind of pods by row of the snapshot; each holds while the stamp of the row stays."""
+    """The scores and devices for one kind of pods by row of the snapshot, valid while the stamp of the row stays."""
 
     stamps: NDArray[np.int64]
     scores: NDArray[np.int64]
@@ -133,7 +123,7 @@ class GpuPolicy(ScorePlugin, SignPlugin):
 
     @cached_property
     def _columns(self) -> DeviceColumns:
-        # Asked for when the first pod is scored: then all plugins of the profile are made.
+        # Read when the first pod is scored, because all plugins of the profile exist only then.
         by_profile: dict[str, GpuSharing] = self.handle.shared(SHARED_KEY, dict)
         sharing = by_profile.get(self.handle.profile_name)
         return DeviceColumns(self.handle, GpuBooks()) if sharing is None else sharing.columns
@@ -141,8 +131,8 @@ class GpuPolicy(ScorePlugin, SignPlugin):
     def evaluate(self, demand: Demand, candidates: Candidates) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
         """Return int64[n]: the scores of the candidates, and the device of each that a share gets, if that matters.
 
-        A device is a number: that of a shared one in its order, or a larger one for any wholly free device. The answer
-        about a candidate depends on nothing but its column. By default, all nodes are equal.
+        A device is a number: that of a shared one in its order, or a larger one for any wholly free device. The score
+        of a candidate depends only on its own column. By default, all nodes are equal.
         """
         return np.zeros(len(candidates.rows), dtype=np.int64), None
 
@@ -162,7 +152,7 @@ class GpuPolicy(ScorePlugin, SignPlugin):
         return (names[device],) if device < len(names) else (room.new(0),)
 
     def _answers(self, demand: Demand, rows: NDArray[np.int64]) -> _Kept:
-        """Return what is kept for a kind of pods, true for these rows of the snapshot."""
+        """Return the scores and devices for a kind of pods, up to date for these rows of the snapshot."""
         nodes = self.handle.snapshot.nodes
         devices = self._columns.of(nodes)
         kept = self._kept.pop(demand, None)

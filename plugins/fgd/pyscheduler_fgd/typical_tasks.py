@@ -1,7 +1,7 @@
 """Typical tasks: the kinds of pods that a cluster runs most, with how often each occurs.
 
-The fragmentation of a node is defined by them: a free GPU is worth what the typical tasks can use of it. A kind is what
-a pod requests of CPU and GPUs, and the GPU models that it may run on; memory does not count. The most frequent kinds
+The typical tasks define the fragmentation of a node: a free GPU is worth as much as they can use of it. A kind is a
+request for CPU and GPUs, and the GPU models that the pod may run on; memory does not count. The most frequent kinds
 are taken until they cover 95 % of all pods.
 
 The kinds come from the args of `FGD`, from a file with one row for each task or kind (the task lists of the openb trace
@@ -37,7 +37,7 @@ _COLUMNS: Final = ("cpu_milli", "num_gpu", "gpu_milli")
 
 @attrs.frozen(kw_only=True)
 class TypicalTask:
-    """A kind of tasks: what one of them requests, and how many there are.
+    """A kind of tasks: the request of one of them, and how many there are.
 
     `gpu_milli`: thousandths of each of `gpus` GPUs; a task of several GPUs has whole ones. `models`: the GPU models
     that it may run on, any if empty.

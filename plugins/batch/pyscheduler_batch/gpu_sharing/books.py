@@ -41,7 +41,7 @@ def group_labels(pod: Pod, groups: Sequence[str]) -> dict[str, str | None]:
 
 @attrs.frozen
 class Share:
-    """The share of a pod: so many MiB of each of these GPUs."""
+    """The share of a pod: `amount` MiB of each of these GPUs."""
 
     node: str
     groups: tuple[str, ...]
@@ -63,7 +63,7 @@ class GpuBooks:
     _node_of: dict[str, str] = attrs.Factory(dict)
     #: By node, how many shared GPUs no pod reserves yet; nodes with none are left out, and most are.
     _unreserved: dict[str, int] = attrs.Factory(dict)
-    #: The names of nodes as their shares or reservations change, for those who keep something by node.
+    #: The names of nodes whose shares or reservations change, for readers that keep values by node.
     changed: ChangedKeys[str] = attrs.Factory(ChangedKeys)
 
     def hold(self, uid: str, share: Share, capacity: int) -> None:

@@ -1,8 +1,8 @@
 """The devices of all nodes as arrays, for filters and scores that look at single GPUs.
 
-`GpuBooks` records the shares of GPUs by name of the node. `DeviceColumns` has the same facts by row of the snapshot.
-`follow` reads a row again if its node has another generation, which it gets with each pod that comes or goes, or if the
-books note a change of the node. So a cycle reads one or two rows, and trials of the scheduler are followed, too.
+`GpuBooks` records the shares of GPUs by name of the node. `DeviceColumns` has them by row of the snapshot. It reads a
+row again if the generation of the node has changed, as it does with each pod that comes or goes, or if the books note a
+change of the node. So a cycle reads one or two rows, and the columns are right in trials of the scheduler, too.
 
 "Device" always means a GPU in this module. A whole device is one that no pod has, not even a part of it.
 """
@@ -15,6 +15,7 @@ import attrs
 import numpy as np
 
 from pyscheduler_batch.gpu_sharing.device_shares import gpu_memory
+from pyscheduler_batch.model.axis import GPU
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
     from pyscheduler.framework import Handle, NodeInfo, Nodes
     from pyscheduler_batch.gpu_sharing.books import GpuBooks
 
-__all__ = ["GPU", "NO_DEVICE", "DeviceColumns", "Devices"]
+__all__ = ["NO_DEVICE", "DeviceColumns", "Devices"]
 
-#: The resource of whole GPUs.
-GPU: Final = "nvidia.com/gpu"
 #: Stands in `used` where a node has no further shared device: no amount fits there.
 NO_DEVICE: Final = 1 << 40
 
@@ -51,7 +50,7 @@ class DeviceColumns:
     def __init__(self, handle: Handle, books: GpuBooks) -> None:
         self._handle = handle
         self._books = books
-        #: Up to where the changes of the books are known.
+        #: The position in `books.changed` up to which changes are known.
         self._position = 0
         #: By row, the generation of the node when the row was read; -1: not read yet.
         self._generations: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -65,15 +64,9 @@ class DeviceColumns:
     def of(self, nodes: Nodes) -> Devices:
         """Return the devices of these nodes as they are now."""
         self._follow()
-        whole = nodes.allocatable(GPU) - nodes.requested(GPU)
-        if nodes is self._handle.snapshot.nodes:
-            used, capacity, stamps, unreserved = self._used, self._capacity, self._stamps, self._unreserved
-        else:
-            rows = nodes.rows
-            used, capacity = self._used[:, rows], self._capacity[rows]
-            stamps, unreserved = self._stamps[rows], self._unreserved[rows]
-        whole -= unreserved
-        return Devices(used, capacity, whole, stamps)
+        rows = slice(None) if nodes is self._handle.snapshot.nodes else nodes.rows
+        whole = nodes.allocatable(GPU) - nodes.requested(GPU) - self._unreserved[rows]
+        return Devices(self._used[:, rows], self._capacity[rows], whole, self._stamps[rows])
 
     def _follow(self) -> None:
         nodes = self._handle.snapshot.nodes

@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
+from pyscheduler_batch.model.axis import GPU
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from pyscheduler.api import Node
 
 __all__ = [
     "FRACTION_ANNOTATION",
@@ -27,6 +31,8 @@ __all__ = [
     "ShareRequest",
     "gpu_memory",
     "share_request",
+    "smallest_gpu_memory",
+    "usable_share",
 ]
 
 FRACTION_ANNOTATION: Final = "gpu-fraction"
@@ -98,18 +104,23 @@ class ShareRequest:
     memory: int = 0
 
     def amount(self, capacity: int) -> int:
-        """Return the memory of each GPU in MiB, on a node whose GPUs have so much; at least 1.
+        """Return the memory of each GPU in MiB, on a node whose GPUs have this capacity; at least 1.
 
         Differs from KAI: there, a small portion of a small GPU is 0, so any number of pods shares it.
         """
         return self.memory or max(int(self.portion * capacity), 1)
 
     def amounts(self, capacity: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return int64[n]: `amount` on nodes whose GPUs have so much memory each."""
+        """Return int64[n]: `amount` on nodes whose GPUs have these capacities."""
         if self.memory:
             return np.full(len(capacity), self.memory, dtype=np.int64)
         amounts: NDArray[np.int64] = np.maximum((self.portion * capacity).astype(np.int64), 1)
         return amounts
+
+    def fits(self, used: NDArray[np.int64], capacity: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return bool[k, n]: which devices have room for an amount, if pods have `used` (int64[k, n]) of them."""
+        fits: NDArray[np.bool_] = used <= capacity - self.amounts(capacity)
+        return fits
 
     def gpus(self, capacity: int) -> float:
         """Return how many GPUs the request counts as, in 1048576ths of each, so that sums and differences are exact.
@@ -152,6 +163,14 @@ def share_request(annotations: Mapping[str, str], *, has_whole_gpus: bool) -> Sh
     return ShareRequest(devices, portion=_portion(fraction or ""))
 
 
+def usable_share(annotations: Mapping[str, str], *, has_whole_gpus: bool) -> ShareRequest | None:
+    """Return `share_request`; None also for annotations that cannot be used: `GpuSharing` rejects such pods."""
+    try:
+        return share_request(annotations, has_whole_gpus=has_whole_gpus)
+    except ValueError:
+        return None
+
+
 def gpu_memory(labels: Mapping[str, str]) -> int:
     """Return the memory of each GPU of a node in MiB, in hundreds; 100 if the node's labels do not say."""
     text = labels.get(MEMORY_LABEL, "")
@@ -159,6 +178,11 @@ def gpu_memory(labels: Mapping[str, str]) -> int:
     if value >= _TEBIBYTE:
         value >>= 20
     return value - value % 100 or _DEFAULT_MEMORY
+
+
+def smallest_gpu_memory(nodes: Iterable[Node]) -> int:
+    """Return the memory of the smallest GPU of a cluster, as `gpu_memory` does; 100 if no node has a GPU."""
+    return min((gpu_memory(node.labels) for node in nodes if GPU in node.status.allocatable), default=_DEFAULT_MEMORY)
 
 
 def _positive(text: str, mistake: str) -> int:

@@ -38,10 +38,18 @@ from pyscheduler.framework import (
 )
 from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL, GpuBooks, Share, groups_of
 from pyscheduler_batch.gpu_sharing.device_columns import DeviceColumns
-from pyscheduler_batch.gpu_sharing.device_shares import MEMORY_LABEL, ShareRequest, gpu_memory, share_request
+from pyscheduler_batch.gpu_sharing.device_shares import (
+    MEMORY_LABEL,
+    ShareRequest,
+    gpu_memory,
+    share_request,
+    smallest_gpu_memory,
+    usable_share,
+)
 from pyscheduler_batch.gpu_sharing.mig import sharing_refusal
-from pyscheduler_batch.gpu_sharing.reservations import GPU, GpuSharingArgs, Reservations, rules
+from pyscheduler_batch.gpu_sharing.reservations import GpuSharingArgs, Reservations, rules
 from pyscheduler_batch.gpu_sharing.shared import POLICY_KEY, SHARED_KEY, SPREAD_KEY, DevicePolicy, Room
+from pyscheduler_batch.model.axis import GPU
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -86,6 +94,12 @@ def _wanted(pod: Pod) -> _Wanted:
     """Return what a pod requests; raise `ValueError` for annotations that cannot be used."""
     whole = pod_requests(pod).get(GPU, 0)
     return _Wanted(share_request(pod.annotations, has_whole_gpus=whole > 0), whole)
+
+
+def _usable_share(pod: Pod) -> ShareRequest | None:
+    if not pod.annotations:
+        return None
+    return usable_share(pod.annotations, has_whole_gpus=pod_requests(pod).get(GPU, 0) > 0)
 
 
 class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, EnqueueExtensions, SignPlugin):
@@ -141,18 +155,13 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
         """
         if self._is_reservation(pod):
             return {GPU: -1.0}
-        if not pod.annotations:
-            return None
-        try:
-            share = _wanted(pod).share
-        except ValueError:
-            return None
+        share = _usable_share(pod)
         return None if share is None else {GPU: share.gpus(self._capacity_for(pod, share))}
 
     def _capacity_for(self, pod: Pod, share: ShareRequest) -> int:
         if pod.node_name or not share.memory:
             return self._capacity(pod.node_name)
-        return min((gpu_memory(node.labels) for node in self._nodes if GPU in node.status.allocatable), default=100)
+        return smallest_gpu_memory(self._nodes)
 
     def _capacity(self, node_name: str) -> int:
         node = self._nodes.get(node_name) if node_name else None
@@ -163,10 +172,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
 
     def nodes_with_room(self, pod: Pod) -> list[str]:
         """Return the names of the nodes with a GPU that is shared already and has room for the pod."""
-        try:
-            share = _wanted(pod).share if pod.annotations else None
-        except ValueError:
-            return []
+        share = _usable_share(pod)
         if share is None:
             return []
         return [name for name, shared in self.books.nodes.items() if shared.with_room(share.amount(shared.capacity))]
@@ -217,23 +223,18 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
     def _choose(self, pod: Pod, share: ShareRequest, node_name: str, capacity: int) -> Sequence[str] | None:
         """Return the GPUs of a node that a pod gets; None if too few have room."""
         shared, whole = self.books.on(node_name, capacity), self._whole_on(node_name)
+        amount = share.amount(capacity)
         policy = self._policies.get(self.handle.profile_name)
 
         def new(index: int) -> str:
             return str(uuid.uuid5(_NAMES, f"{pod.uid}/{node_name}/{index}"))
 
         if policy is not None:
-            amount = share.amount(capacity)
             chosen = policy.choose_devices(pod, Room(node_name, amount, share.devices, shared, whole, new))
             if chosen is not None:
                 return chosen
-        return shared.choose(
-            share.amount(capacity),
-            share.devices,
-            whole,
-            new,
-            spread=self._args.spread or self.handle.profile_name in self._spreading,
-        )
+        spread = self._args.spread or self.handle.profile_name in self._spreading
+        return shared.choose(amount, share.devices, whole, new, spread=spread)
 
     # --- the scheduling cycle
 
@@ -256,8 +257,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
         if wanted.share is None:
             return NodeStatuses.failing(devices.whole < wanted.whole, _NO_ROOM)
         share = wanted.share
-        most = devices.capacity - share.amounts(devices.capacity)
-        failed = devices.whole + (devices.used <= most).sum(axis=0) < share.devices
+        failed = devices.whole + share.fits(devices.used, devices.capacity).sum(axis=0) < share.devices
         if share.memory:
             memory = nodes.labels(MEMORY_LABEL)
             possible = np.array(

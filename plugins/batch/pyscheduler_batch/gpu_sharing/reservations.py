@@ -28,6 +28,7 @@ from pyscheduler.framework import (
 )
 from pyscheduler.framework.plugin_args import Duration
 from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL, group_labels, groups_of
+from pyscheduler_batch.model.axis import GPU
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,11 +36,10 @@ if TYPE_CHECKING:
     from pyscheduler.framework import Handle
     from pyscheduler_batch.gpu_sharing.books import Share
 
-__all__ = ["GPU", "GpuSharingArgs", "Reservations", "rules"]
+__all__ = ["GpuSharingArgs", "Reservations", "rules"]
 
 _log = logging.getLogger(__name__)
 
-GPU: Final = "nvidia.com/gpu"
 INDEX_ANNOTATION: Final = "run.ai/reserve_for_gpu_index"
 _RECEIVED: Final = "received-resource-type"
 _CONFIG_MAP: Final = "runai/shared-gpu-configmap"

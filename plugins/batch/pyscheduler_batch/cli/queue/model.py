@@ -16,7 +16,7 @@ from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.podgroup import created_at
 from pyscheduler.scheduler.malformed_pod import readable_part
 from pyscheduler_batch.dialects import QUEUE_DIALECTS
-from pyscheduler_batch.gpu_sharing.device_shares import gpu_memory, share_request
+from pyscheduler_batch.gpu_sharing.device_shares import gpu_memory, usable_share
 from pyscheduler_batch.model.axis import GPU, ResourceAxis
 from pyscheduler_batch.model.build import CYCLE, DUPLICATE, MISSING, build_job, build_queues
 from pyscheduler_batch.model.job_spec import JobSpec
@@ -389,10 +389,7 @@ def _shared_gpus(infos: Iterable[PodInfo], nodes: Sequence[Node]) -> dict[str, f
     found: dict[str, float] = {}
     for info in infos:
         pod = info.pod
-        try:
-            share = share_request(pod.annotations, has_whole_gpus=info.requests.scalars.get(GPU, 0) > 0)
-        except ValueError:
-            continue
+        share = usable_share(pod.annotations, has_whole_gpus=info.requests.scalars.get(GPU, 0) > 0)
         if share is not None:
             capacity = memory.get(pod.node_name or "") or min(memory.values(), default=gpu_memory({}))
             found[pod.uid] = share.gpus(capacity)
