@@ -14,7 +14,7 @@ from pyscheduler_lab.gym import split
 __all__ = ["FEATURES", "action_scores", "learned_weights"]
 
 FEATURES: Final = ("cpu_left", "memory_left", "gpus_left", "shared_room_left", "opens_gpu", "gpus")
-"""What the weights are for; `opens_gpu` is 1 if a pod that shares a GPU needs one that is not shared yet."""
+"""The features that have weights; `opens_gpu` is 1 if a pod that shares a GPU needs one that is not shared yet."""
 
 
 def learned_weights() -> NDArray[np.float64]:

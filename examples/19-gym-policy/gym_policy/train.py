@@ -109,8 +109,8 @@ def main() -> None:
         compare(make_env(chosen.every))
     else:
         weights = search(make_env(chosen.every), chosen.rounds)
-        told = {name: round(float(value), 3) for name, value in zip(FEATURES, weights, strict=True)}
-        (Path(__file__).parent / "weights.json").write_bytes(msgspec.json.format(msgspec.json.encode(told)) + b"\n")
+        learned = {name: round(float(value), 3) for name, value in zip(FEATURES, weights, strict=True)}
+        (Path(__file__).parent / "weights.json").write_bytes(msgspec.json.format(msgspec.json.encode(learned)) + b"\n")
 
 
 if __name__ == "__main__":

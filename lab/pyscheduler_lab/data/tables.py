@@ -32,7 +32,7 @@ PARQUET: Final = b"PAR1"
 """The first bytes of a Parquet file."""
 
 _GZIP: Final = b"\x1f\x8b"
-#: How many characters of a wrong value a message shows.
+#: The number of characters of a wrong value that a message shows.
 _MOST_SHOWN: Final = 60
 _MEBI: Final = 1 << 20
 #: From here on, not every whole number is a number of the machine.

@@ -41,7 +41,7 @@ COLUMNS: Final[Sequence[Column]] = (
         "time for which the job runs once it has started; `inf`: until the replay ends",
     ),
     Column("workers", "whole number", "1", "pods of the job"),
-    Column("min_workers", "whole number", "`workers`", "the job starts when so many workers are bound"),
+    Column("min_workers", "whole number", "`workers`", "the job starts when this many workers are bound"),
     Column("cpu", "CPUs: `8`, `500m`", "0", "CPU request of a worker; rounded up to thousandths"),
     Column("memory", "`32Gi`, or bytes", "0", "memory request of a worker; rounded up to MiB"),
     Column("gpu", "whole number", "0", "GPUs of a worker"),

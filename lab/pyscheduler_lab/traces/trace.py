@@ -54,7 +54,7 @@ class Trace:
     #: Terms of use of the data, and where the data comes from.
     licence: str = ""
     origin: str = ""
-    #: How many jobs the reader left out or changed, by reason.
+    #: Numbers of jobs that the reader left out or changed, by reason.
     notes: Mapping[str, int] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
