@@ -162,9 +162,11 @@ def _changes(events: Iterable[_Event], watts: dict[str, Watts | None]) -> list[C
             made = nodes_of_form(event.add)
             if made is None:
                 raise ConfigError(f'{where}.add: "{event.add}" must be like 2x8gpu:A100')
-            for node in made:
-                nodes.append(attrs.evolve(node, name=f"added-{added}", watts=watts.get(node.gpu_model)))
-                added += 1
+            nodes = [
+                attrs.evolve(node, name=f"added-{number}", watts=watts.get(node.gpu_model))
+                for number, node in enumerate(made, added)
+            ]
+            added += len(nodes)
         seconds = None if event.duration is None else _seconds(event.duration, f"{where}.for")
         patterns = () if kind == "add" else _patterns(getattr(event, kind))
         at = _seconds(event.at, f"{where}.at")
@@ -227,9 +229,8 @@ def _check_names(failures: Failures, cluster: Cluster) -> None:
     twice = [name for name, number in Counter(names).items() if number > 1]
     if twice:
         raise ConfigError(f"two nodes would have the name {twice[0]}; choose another name of the group")
-    rows = [*((each.kind, each.patterns) for each in failures.changes)]
-    rows += ((each.kind, each.patterns) for each in failures.rates)
-    for kind, patterns in rows:
-        for pattern in patterns:
+    named: list[Change | Rate] = [*failures.changes, *failures.rates]
+    for each in named:
+        for pattern in each.patterns:
             if not any(fnmatchcase(name, pattern) for name in names):
-                raise ConfigError(f'{kind}: no node matches "{pattern}"')
+                raise ConfigError(f'{each.kind}: no node matches "{pattern}"')

@@ -39,8 +39,7 @@ def nodes_of_form(text: str) -> list[Node] | None:
         found = _PART.match(text, place)
         if found is None or (found.end() == len(text) and text.endswith(",")):
             return None
-        shape = _shape(found)
-        nodes += [attrs.evolve(shape, name=f"node-{len(nodes) + number}") for number in range(int(found["count"]))]
+        nodes += uniform(int(found["count"]), _shape(found), first=len(nodes))
         place = found.end()
     return nodes or None
 
@@ -64,9 +63,9 @@ def _shape(found: re.Match[str]) -> Node:
     return Node(name="", gpu_model=found["model"] or "", **said)
 
 
-def uniform(count: int, shape: Node) -> list[Node]:
-    """Return equal nodes."""
-    return [attrs.evolve(shape, name=f"node-{number}") for number in range(count)]
+def uniform(count: int, shape: Node, *, first: int = 0) -> list[Node]:
+    """Return equal nodes, which are numbered from `first` on."""
+    return [attrs.evolve(shape, name=f"node-{number}") for number in range(first, first + count)]
 
 
 def read_watts(text: str) -> dict[str, Watts]:

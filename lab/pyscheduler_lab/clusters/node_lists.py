@@ -18,7 +18,7 @@ __all__ = ["is_openb_nodes", "nodes_of_objects", "read_openb_nodes"]
 
 _COLUMNS: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 _MEBI: Final = 1 << 20
-#: What a server writes about an object; a new server writes it anew.
+#: Fields of an object that a server writes; a new server writes its own.
 _SERVER_FIELDS: Final = frozenset(
     {"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "ownerReferences"}
 )
@@ -46,7 +46,7 @@ def read_openb_nodes(table: Table) -> list[Node]:
 
 
 def nodes_of_objects(objects: Iterable[dict[str, Any]], source: str) -> list[Node]:
-    """Return the nodes among objects, as they are, without what a server wrote about them."""
+    """Return the nodes among objects, as they are, without the fields that only a server writes."""
     return [_node(each, source) for each in objects if each.get("kind") == "Node"]
 
 
@@ -56,11 +56,8 @@ def _node(found: dict[str, Any], source: str) -> Node:
     name = metadata.get("name", "")
     room = status.get("allocatable") or status.get("capacity") or {}
     try:
-        cpu, memory, gpus = (
-            quantity_milli(room["cpu"]),
-            quantity_value(room["memory"]),
-            quantity_value(room.get(GPU, 0)),
-        )
+        cpu, memory = quantity_milli(room["cpu"]), quantity_value(room["memory"])
+        gpus = quantity_value(room.get(GPU, 0))
     except (KeyError, QuantityError) as error:
         why = f"has no {error.args[0]}" if isinstance(error, KeyError) else str(error)
         raise ConfigError(f"node {name}: status.allocatable: {why}", source=source) from error

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import csv
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from importlib.resources import files
+from itertools import product
 from statistics import mean
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +23,7 @@ from pyscheduler_lab.reproduction.packing import POLICIES, curves_of, place_all
 from pyscheduler_lab.traces import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 __all__ = ["LEVELS", "LISTS", "Row", "Run", "compare", "is_in_order", "run", "run_all", "write"]
@@ -94,17 +96,13 @@ def run_all(
     workers: int = 1,
     progress: Callable[[int, int], object] = lambda _done, _total: None,
 ) -> Sequence[Run]:
-    """Return the results of all runs by list, policy and seed; `progress` is called with the number of ended runs."""
-    wanted = [(tasks, policy, seed) for tasks in lists for policy in policies for seed in range(seeds)]
+    """Return the results of all runs by list, policy and seed; `progress` gets the numbers of ended and of all runs."""
+    wanted = [*product(lists, policies, range(seeds))]
     found: list[Run] = []
-    if workers == 1:
-        answers: Iterator[Sequence[Run]] = (run(*each) for each in wanted)
-        for done, answer in enumerate(answers, 1):
-            found += answer
-            progress(done, len(wanted))
-        return found
-    with ProcessPoolExecutor(workers) as pool:
-        for done, answer in enumerate(pool.map(run, *zip(*wanted, strict=True)), 1):
+    with ExitStack() as stack:
+        # A single worker is this process.
+        apply = map if workers == 1 else stack.enter_context(ProcessPoolExecutor(workers)).map
+        for done, answer in enumerate(apply(run, *zip(*wanted, strict=True)), 1):
             found += answer
             progress(done, len(wanted))
     return found
@@ -136,12 +134,8 @@ def compare(runs: Sequence[Run]) -> Sequence[Row]:
 
 def is_in_order(rows: Sequence[Row]) -> bool:
     """Return True if the policies have the published order, for each list and level."""
-    for tasks, level in {(row.tasks, row.level) for row in rows}:
-        group = [row for row in rows if (row.tasks, row.level) == (tasks, level)]
-        by_ours = [row.policy for row in sorted(group, key=lambda row: row.ours)]
-        if by_ours != [row.policy for row in sorted(group, key=lambda row: row.published)]:
-            return False
-    return True
+    ours = sorted(rows, key=lambda row: (row.tasks, row.level, row.ours))
+    return ours == sorted(rows, key=lambda row: (row.tasks, row.level, row.published))
 
 
 def write(folder: Path, runs: Sequence[Run], rows: Sequence[Row]) -> None:

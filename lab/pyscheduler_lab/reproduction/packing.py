@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import structs
 
 from pyscheduler.api import Pod, decode
+from pyscheduler.config.fields import camel
 from pyscheduler.config.load import loads
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.runtime.assembly.discovery import discover
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pyscheduler.podgroup import Dialect
     from pyscheduler_lab.clusters import Cluster
     from pyscheduler_lab.traces import Job
 
@@ -49,10 +51,9 @@ def profile_of(policy: str, tasks: Sequence[Job], seed: int) -> str:
     if policy == "Random":
         args = {"seed": seed}
     elif policy == "FGD":
-        given = [attrs.asdict(kind) for kind in typical(_kinds(tasks), 1.0)]
-        keys = {"cpu_milli": "cpuMilli", "gpus": "gpus", "gpu_milli": "gpuMilli", "models": "models", "count": "count"}
+        given = map(attrs.asdict, typical(_kinds(tasks), 1.0))
         args = {
-            "typicalTasks": [{keys[key]: value for key, value in kind.items()} for kind in given],
+            "typicalTasks": [{camel(key): value for key, value in kind.items()} for kind in given],
             "coverage": _COVERAGE,
             "modelLabel": MODEL_LABEL,
         }
@@ -81,9 +82,8 @@ def _node_manifests(cluster: Cluster) -> Iterator[dict[str, Any]]:
         yield {**made, "status": {**made["status"], "allocatable": room, "capacity": room}}
 
 
-def _pod_infos(tasks: Sequence[Job]) -> Iterator[PodInfo]:
-    """Yield the pods; tasks that differ in their name only are decoded once."""
-    dialect = next(iter(discover().dialect_table()))
+def _pod_infos(tasks: Sequence[Job], dialect: Dialect) -> Iterator[PodInfo]:
+    """Yield the pods of tasks; those of tasks that differ only in their name are decoded once."""
     made: dict[tuple[object, ...], PodInfo] = {}
     for task in tasks:
         kind = (task.cpu_milli, task.memory_mib, task.gpus, task.gpu_milli, task.gpu_models)
@@ -103,19 +103,16 @@ def place_all(
     -1 stands for a task that was dropped, and for a task that shares no GPU. The GPUs of a node are numbered as they
     are shared. `tasks` is the list from which the typical tasks are counted.
     """
-    placing = OneByOne(
-        loads(profile_of(policy, tasks, seed)),
-        _node_manifests(cluster),
-        registry=discover(),
-        settings=Settings(ties="first"),
-    )
+    registry = discover()
+    config = loads(profile_of(policy, tasks, seed))
+    placing = OneByOne(config, _node_manifests(cluster), registry=registry, settings=Settings(ties="first"))
     sharing = placing.plugin("GpuSharing")
     assert isinstance(sharing, GpuSharing)
     numbers = {node.name: number for number, node in enumerate(cluster.nodes)}
     devices: dict[str, int] = {}
     counts = [0] * len(numbers)
     placed, shared = [], []
-    for info in _pod_infos(order):
+    for info in _pod_infos(order, next(iter(registry.dialect_table()))):
         name = placing.place(info)
         node = numbers.get(name, -1)
         held = sharing.devices_of(info.pod.uid) if name else ()
@@ -129,10 +126,10 @@ def place_all(
 
 @attrs.frozen
 class Curves:
-    """What was measured after each task; float64[tasks], all in percent.
+    """Measurements after each task; float64[tasks], all in percent.
 
     `arrived`: requested GPUs so far, dropped tasks included, of all GPUs. `allocated`: GPUs that tasks have, of all
-    GPUs. `fragmented`: fragmented GPUs, of all GPUs. `fragmented_idle`: the same, of the free GPUs.
+    GPUs. `fragmented`: fragmented GPUs, of all GPUs. `fragmented_idle`: fragmented GPUs, of the free GPUs.
     """
 
     arrived: NDArray[np.float64]
@@ -155,7 +152,7 @@ class Curves:
 def curves_of(
     cluster: Cluster, tasks: Sequence[Job], order: Sequence[Job], placed: Sequence[int], shared: Sequence[int]
 ) -> Curves:
-    """Return what the placements of `place_all` amount to, step by step."""
+    """Return the curves of the placements that `place_all` returned."""
     table, nodes = Fragmentation(typical(_kinds(tasks), _COVERAGE)), cluster.nodes
     models = table.model_ids([node.gpu_model for node in nodes])
     most = max(node.gpus for node in nodes)
