@@ -15,7 +15,7 @@ import click
 
 from pyscheduler.cli.explain_options import ExplainOptions
 from pyscheduler.cli.shared_options import block_option, feature_gates_option
-from pyscheduler.cli.terminal import echo
+from pyscheduler.cli.terminal import echo, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -221,18 +221,16 @@ def _show(found: Sequence[Answer], notes: Sequence[str], output: str, top: int) 
                 click.echo()
             show(each, top=top, wide=output == "wide")
         return
-    import msgspec
-
     from pyscheduler.cli.explain_json import explain_json
 
     data = [explain_json(each) for each in found]
     if output == "jsonl":
+        import msgspec
+
         for one in data:
             echo(msgspec.json.encode(one).decode())
     elif data:
-        text = msgspec.json.format(msgspec.json.encode(data[0] if len(data) == 1 else data)).decode()
-        for line in text.split("\n"):
-            echo(line)
+        print_json(data[0] if len(data) == 1 else data)
 
 
 def _explain_cases(file: str, workers: int | None) -> int:

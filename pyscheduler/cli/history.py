@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
-import msgspec
 
 from kube_objects.durations import format_duration
 from kube_objects.times import parse_time
 from pyscheduler.cli.podgroup.view import padded
-from pyscheduler.cli.terminal import echo, printable_cells
+from pyscheduler.cli.terminal import echo, print_json, printable_cells
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.stories.history import History
 from pyscheduler.stories.record import ENDS
@@ -58,9 +57,7 @@ def show_history(options: ExplainOptions) -> None:
         many = f"{history.cut} lines that name {name} are" if history.cut > 1 else f"1 line that names {name} is"
         echo(f"note: {many} incomplete, and left out", err=True)
     if output == "json":
-        data = msgspec.json.encode({"pod": history.pod, "stories": stories})
-        for line in msgspec.json.format(data).decode().split("\n"):
-            echo(line)
+        print_json({"pod": history.pod, "stories": stories})
         return
     print_stories(stories)
 

@@ -11,7 +11,7 @@ from pyscheduler.telemetry.logs import on_one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["echo", "printable", "printable_cells"]
+__all__ = ["echo", "print_json", "printable", "printable_cells"]
 
 
 def printable(text: str) -> str:
@@ -30,3 +30,11 @@ def echo(line: str, *, err: bool = False) -> None:
     A line of JSON keeps its meaning: in its strings, only characters occur that JSON may escape in this way.
     """
     click.echo(printable(line), err=err)
+
+
+def print_json(data: object, *, indent: int = 2) -> None:
+    """Print data as JSON, one field a line; escape control characters."""
+    import msgspec
+
+    for line in msgspec.json.format(msgspec.json.encode(data), indent=indent).decode().split("\n"):
+        echo(line)

@@ -16,7 +16,7 @@ import attrs
 import click
 
 from pyscheduler.cli.shared_options import block_option
-from pyscheduler.cli.terminal import echo
+from pyscheduler.cli.terminal import echo, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -332,10 +332,7 @@ def print_data(data: Any, form: str) -> None:
 
         click.echo(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), nl=False)
         return
-    import msgspec
-
-    for line in msgspec.json.format(msgspec.json.encode(data), indent=4).decode().split("\n"):
-        echo(line)
+    print_json(data, indent=4)
 
 
 async def _describe(request: _Request, cluster: _Cluster) -> int:
