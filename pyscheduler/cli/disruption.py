@@ -20,21 +20,21 @@ from pyscheduler.framework.departures import (
     PREEMPTION_BY_SCHEDULER,
     ends_at,
     grace_seconds,
-    is_preempted,
+    leaving,
 )
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.runtime.preemption.disruption_budgets import Budgets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.cluster.object_sources import Read
 
-__all__ = ["disruption_steps", "overdue_step", "victim_steps"]
+__all__ = ["disruption_steps", "first_few", "overdue_step", "victim_steps"]
 
 _BUDGETS: Final = kind_of(PodDisruptionBudget, "poddisruptionbudgets")
-#: How many victims a step lists.
+#: The number of pods that a step lists.
 _NAMED: Final = 5
 
 
@@ -57,18 +57,13 @@ async def disruption_steps(pod: Pod, read: Read, pods: Iterable[Pod]) -> list[St
     return [Step("eviction", INFO, "", text)]
 
 
-def victim_steps(pod: Pod, pods: Iterable[Pod], now: float) -> list[Step]:
+def victim_steps(pod: Pod, on_node: Iterable[PodInfo], now: float) -> list[Step]:
     """Return the step that names the pods for whose end a pod waits on its nominated node; none if there are none.
 
-    `pods` are those of the cluster; `now` is in seconds since the epoch.
+    `on_node` are the pods of that node; `now` is in seconds since the epoch.
     """
+    ending = [each.pod for each in leaving(on_node, pod)]
     node = pod.status.nominated_node_name
-    ending = [
-        each
-        for each in pods
-        if node and each.node_name == node and each.is_terminating and each.uid != pod.uid
-        if each.priority < pod.priority or is_preempted(each)
-    ]
     return _victims(f"{node} is promised to the pod, when these pods have ended: ", ending, now)
 
 
@@ -82,9 +77,13 @@ def _victims(text: str, ending: list[Pod], now: float) -> list[Step]:
     if not ending:
         return []
     ending.sort(key=lambda each: (ends_at(each, now), each.key))
-    named = [_ending(each, now) for each in ending[:_NAMED]]
-    more = [f"and {len(ending) - _NAMED} more"] if len(ending) > _NAMED else []
-    return [Step("victims", INFO, "", text + "; ".join([*named, *more]))]
+    return [Step("victims", INFO, "", text + first_few([_ending(each, now) for each in ending]))]
+
+
+def first_few(texts: Sequence[str]) -> str:
+    """Join the first texts, and the number of the others."""
+    more = [f"and {len(texts) - _NAMED} more"] if len(texts) > _NAMED else []
+    return "; ".join([*texts[:_NAMED], *more])
 
 
 def _ending(pod: Pod, now: float) -> str:

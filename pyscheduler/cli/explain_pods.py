@@ -206,7 +206,7 @@ async def _evaluate_all(
             registry=discover(blocked=options.blocked),
             settings=Settings(feature_gates=gates),
         )
-    scheduler.plugin_failures.logs = False  # the notes tell about each
+    scheduler.plugin_failures.logs = False  # the notes have each
     failures: list[PluginFailure] = []
     scheduler.plugin_failures.listeners.append(failures.append)
     try:
@@ -235,22 +235,18 @@ async def _named(argument: str, options: ExplainOptions, scheduler: Scheduler, s
 
     Raises `ConfigError` if there is neither a pod nor a workload of this name, or if all pods have a node.
     """
-    from pyscheduler.cli.explanation import Explanation
     from pyscheduler.cli.namespace_answers import gone
-    from pyscheduler.cli.workloads import kind_called, waiting_pod
+    from pyscheduler.cli.workloads import subject_of, waiting_pod
 
     namespace, name = options.key_of(argument)
     pod = scheduler.pods.get(name, namespace)
     if pod is not None:
         return pod
-    kind = kind_called(argument.rpartition("/")[0])
-    if kind:
-        namespace = options.key_of(name)[0]
-    read, pods = source.apart, scheduler.pods
-    found = await waiting_pod(kind, name, namespace, read, pods, unread=source.unread, notes=source.notes)
-    if found is None:
-        return await gone(kind, namespace, name, source.leader, unread=source.unread, notes=source.notes)
-    return Answer(explanation=found) if isinstance(found, Explanation) else found
+    kind, namespace, name = subject_of(argument, options)
+    found = await waiting_pod(
+        kind, name, namespace, source.apart, scheduler.pods, unread=source.unread, notes=source.notes
+    )
+    return found or await gone(kind, namespace, name, source.leader, unread=source.unread, notes=source.notes)
 
 
 def _failure_notes(failures: Iterable[PluginFailure], pods: Collection[str], *, with_traceback: bool) -> Iterable[str]:
@@ -313,7 +309,7 @@ async def _evaluated_alone(
     is_bound = bool(bound_to)
     evicted = await disruption_steps(pod, source.read, scheduler.pods)
     now = source.clock.wall()
-    victims = [] if is_bound else victim_steps(pod, scheduler.pods, now)
+    victims = [] if is_bound else victim_steps(pod, scheduler.cache.pods_on(pod.status.nominated_node_name), now)
     if is_bound:
         pod = pod.with_node_name("")
     profile = scheduler.profiles.get(pod.scheduler_name) or next(iter(scheduler.profiles.values()))

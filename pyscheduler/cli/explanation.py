@@ -19,6 +19,7 @@ from pyscheduler.scheduler.pod_status import WAITING_ON_PERMIT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyscheduler.api import Pod
     from pyscheduler.cli.job_steps import JobSteps
     from pyscheduler.scheduler.evaluation import Evaluation
     from pyscheduler.stories.view import StoryView
@@ -36,6 +37,7 @@ __all__ = [
     "explanation_of",
     "next_of",
     "pod_scheduled",
+    "without_place",
     "words_of",
 ]
 
@@ -60,6 +62,8 @@ _MISSING: Final = (
     (re.compile(r'persistentvolumeclaim "([^"]+)" not found'), "PersistentVolumeClaim"),
     (re.compile(r'could not find ResourceClaim "([^"]+)"'), "ResourceClaim"),
 )
+#: Between the number of nodes that fit and the best node.
+_PLACE: Final = "; the pod would be placed on "
 #: Between the reasons of the filters and the message of PostFilter.
 _END_OF_REASONS: Final = ". "
 
@@ -93,7 +97,7 @@ class Explanation:
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """What the command found out about a pod or workload."""
+    """The answer of the command about a pod or workload."""
 
     #: `namespace/name` of the pod; "" for a workload.
     pod: str = ""
@@ -165,7 +169,7 @@ def _scheduler(
         return Step("scheduler", INFO, "", f"{text}; {job.assumed}")
     # A pod of a manifest, and a pod that has a node, has or may have another scheduler. A condition may be older than
     # the configuration; but kube-scheduler may run beside this scheduler, and no scheduler may use the default.
-    is_unserved = waits and (pod_scheduled(found) is None or (is_own and name != _KUBE_SCHEDULER))
+    is_unserved = waits and (pod_scheduled(found.pod) is None or (is_own and name != _KUBE_SCHEDULER))
     return Step("scheduler", HOLDS if is_unserved else INFO, NO_PROFILE if is_unserved else "", text)
 
 
@@ -182,7 +186,7 @@ def _attempt(found: Evaluation) -> list[Step]:
         refusal = f"{found.reserve.plugin} rejects the pod on {found.best_node}: {said(found.reserve)}"
         steps = [Step("nodes", OK, "", text), Step("reserve", HOLDS, _UNSCHEDULABLE, refusal)]
     else:
-        steps = [Step("nodes", OK, "", f"{text}; the pod would be placed on {_place(found)}"), *_permit(found)]
+        steps = [Step("nodes", OK, "", f"{text}{_PLACE}{_place(found)}"), *_permit(found)]
     return [*steps, *_rejections(found)]
 
 
@@ -235,9 +239,14 @@ def _preemption(found: Evaluation) -> list[Step]:
     return [Step("preemption", INFO, "", text)]
 
 
-def pod_scheduled(found: Evaluation) -> tuple[str, str] | None:
+def without_place(step: Step) -> Step:
+    """Return the step without the node on which the evaluation would place the pod."""
+    return attrs.evolve(step, text=step.text.partition(_PLACE)[0])
+
+
+def pod_scheduled(pod: Pod) -> tuple[str, str] | None:
     """Return reason and message of the condition PodScheduled, if it says that the pod has no node."""
-    for each in found.pod.status.conditions:
+    for each in pod.status.conditions:
         if each.type == "PodScheduled" and each.status == "False":
             return each.reason, each.message
     return None
@@ -245,7 +254,7 @@ def pod_scheduled(found: Evaluation) -> tuple[str, str] | None:
 
 def _condition(found: Evaluation, steps: Sequence[Step], job: JobSteps | None) -> list[Step]:
     """Return the step that compares the steps with the pod's condition."""
-    said = pod_scheduled(found)
+    said = pod_scheduled(found.pod)
     if said is None:
         return []
     reason, message = said

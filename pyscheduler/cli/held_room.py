@@ -6,9 +6,9 @@ the pod that holds them. The pod is evaluated once more without these pods; only
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from pyscheduler.cli.disruption import overdue_step
+from pyscheduler.cli.disruption import first_few, overdue_step
 from pyscheduler.cli.explanation import INFO, Step
 from pyscheduler.framework.departures import is_preempted
 from pyscheduler.framework.interfaces import NominatingInfo
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.scheduler import Scheduler
 
 __all__ = ["held_room_steps"]
-
-#: How many pods a step lists.
-_NAMED: Final = 5
 
 
 async def held_room_steps(scheduler: Scheduler, pod: Pod, found: Evaluation, now: float) -> list[Step]:
@@ -47,8 +44,7 @@ async def held_room_steps(scheduler: Scheduler, pod: Pod, found: Evaluation, now
     held = [
         f"{name} for {info.pod.key} (priority {info.pod.priority})" for name in nodes for info in heirs.get(name, ())
     ]
-    more = f"; and {len(held) - _NAMED} more" if len(held) > _NAMED else ""
-    steps = [Step("nominated", INFO, "", f"room is held on {'; '.join(held[:_NAMED])}{more}")] if held else []
+    steps = [Step("nominated", INFO, "", f"room is held on {first_few(held)}")] if held else []
     return [*steps, *overdue_step([each for each in ending if each.node_name in nodes], now)]
 
 

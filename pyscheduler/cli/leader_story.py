@@ -18,7 +18,7 @@ from urllib.parse import quote
 import attrs
 import msgspec
 
-from pyscheduler.cli.explanation import HOLDS, INFO, OK, Step
+from pyscheduler.cli.explanation import HOLDS, INFO, OK, Step, next_of, pod_scheduled, without_place
 from pyscheduler.cli.leader import find_leader
 from pyscheduler.cli.offline_scheduler import offline_scheduler
 from pyscheduler.config.feature_gates import parse
@@ -56,7 +56,7 @@ _NEXT: Final = {
 
 @attrs.frozen(kw_only=True)
 class KnownStories:
-    """What the leader answers about the pods of one name."""
+    """The answer of the leader about the pods of one name."""
 
     stories: Sequence[StoryView] = ()
     #: The schedulerNames that the scheduler serves; empty if it gave no answer.
@@ -186,13 +186,13 @@ def _joined(explanation: Explanation, pod: Pod, story: StoryView) -> Explanation
     text = "; ".join(parts) + (f": {run.message}" if run.message else "")
     if explanation.verdict == "waits" and explanation.reason == run.reason:
         return attrs.evolve(explanation, steps=[*explanation.steps, Step("story", INFO, "", text)])
-    steps = [*map(_without_place, explanation.steps), Step("story", HOLDS, run.reason, text)]
+    steps = [*map(without_place, explanation.steps), Step("story", HOLDS, run.reason, text)]
     contradicts = explanation.contradicts
-    reason, message = _condition(pod)
-    if contradicts and reason == run.reason:
+    said = pod_scheduled(pod)
+    if contradicts and said is not None and said[0] == run.reason:
         # The evaluation contradicts the condition, but the leader says the same.
         contradicts = False
-        agreed = Step("condition", OK, "", f"PodScheduled is False: {reason}: {message}")
+        agreed = Step("condition", OK, "", f"PodScheduled is False: {said[0]}: {said[1]}")
         steps = [agreed if step.name == "condition" else step for step in steps]
     return attrs.evolve(
         explanation,
@@ -204,19 +204,7 @@ def _joined(explanation: Explanation, pod: Pod, story: StoryView) -> Explanation
     )
 
 
-def _without_place(step: Step) -> Step:
-    """Return the step without the node on which the evaluation would place the pod."""
-    return attrs.evolve(step, text=step.text.partition("; the pod would be placed on ")[0])
-
-
-def _condition(pod: Pod) -> tuple[str, str]:
-    for each in pod.status.conditions:
-        if each.type == "PodScheduled" and each.status == "False":
-            return each.reason, each.message
-    return "", ""
-
-
 def _next(story: StoryView) -> str:
     if story.reason == WAITING_ON_PERMIT:
-        return "the pod is bound when all plugins at Permit allow it"
+        return next_of(story.reason)
     return _NEXT.get(story.queue, "")

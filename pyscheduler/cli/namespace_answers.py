@@ -8,16 +8,27 @@ names it serves. A workload and the events about it are in the namespace, too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 
 from kube_objects.kinds import PODS
 from kube_objects.times import seconds_of
 from pyscheduler.api import Pod
-from pyscheduler.cli.explanation import GATED, HOLDS, INFO, NO_PROFILE, OK, Answer, Explanation, Step, next_of
+from pyscheduler.cli.explanation import (
+    GATED,
+    HOLDS,
+    INFO,
+    NO_PROFILE,
+    OK,
+    Answer,
+    Explanation,
+    Step,
+    next_of,
+    pod_scheduled,
+)
 from pyscheduler.cli.podgroup.reader import CORE_EVENTS, CoreEvent
-from pyscheduler.cli.workloads import kind_called, refused_kinds, waiting_pod
+from pyscheduler.cli.workloads import refused_kinds, subject_of, waiting_pod
 from pyscheduler.cluster.kinds_within import within
 from pyscheduler.framework.errors import ConfigError, ForbiddenError, NotFoundError
 
@@ -30,8 +41,6 @@ if TYPE_CHECKING:
     from pyscheduler.scheduler.ports import ClusterClient
 
 __all__ = ["NamespaceReader", "gone"]
-
-_POD_SCHEDULED: Final = "PodScheduled"
 
 
 @attrs.frozen(kw_only=True)
@@ -49,24 +58,14 @@ class NamespaceReader:
 
     async def answer(self, argument: str) -> Answer:
         """Return what is known about the pod or workload. Raises `ConfigError` if nothing is."""
-        kind = kind_called(argument.rpartition("/")[0])
-        if kind:
-            name = argument.rpartition("/")[2]
-            namespace = self.options.key_of(name)[0]
-            pod = None
-        else:
-            namespace, name = self.options.key_of(argument)
-            pod = await self._pod(namespace, name)
-        if pod is None:
+        kind, namespace, name = subject_of(argument, self.options)
+        found: Answer | Pod | None = None if kind else await self._pod(namespace, name)
+        if found is None:
+            pods = await self._pods(namespace)
             found = await waiting_pod(
-                *(kind, name, namespace, self.read, await self._pods(namespace)), unread=self.unread, notes=self.notes
-            )
-            if isinstance(found, Explanation):
-                return Answer(explanation=found)
-            if found is None:
-                return await gone(kind, namespace, name, self.leader, unread=self.unread, notes=self.notes)
-            pod = found
-        return await self._of_pod(pod)
+                kind, name, namespace, self.read, pods, unread=self.unread, notes=self.notes
+            ) or await gone(kind, namespace, name, self.leader, unread=self.unread, notes=self.notes)
+        return found if isinstance(found, Answer) else await self._of_pod(found)
 
     async def _pod(self, namespace: str, name: str) -> Pod | None:
         self.client.informer(PODS, optional=True)  # Lets the client know the kind; it is not started.
@@ -124,20 +123,18 @@ async def gone(
 
 def _explanation(pod: Pod, known: KnownStories, url: str, events: Sequence[CoreEvent]) -> Explanation:
     """Return what the pod and its events say."""
-    condition = next((each for each in pod.status.conditions if each.type == _POD_SCHEDULED), None)
-    says_no = condition is not None and condition.status == "False"
+    condition = pod_scheduled(pod)
     steps = [_scheduler(pod, known, url, is_unseen=condition is None)]
     if pod.spec.scheduling_gates:
         gates = ", ".join(each.name for each in pod.spec.scheduling_gates)
         steps.append(Step("gates", HOLDS, GATED, f"scheduling gates: {gates}"))
     if pod.node_name:
         steps.append(Step("node", OK, "", f"the pod is on {pod.node_name}"))
-    elif condition is not None and says_no:
+    elif condition is not None:
+        why, message = condition
         node = pod.status.nominated_node_name
         promised = f"; {node} is promised to the pod" if node else ""
-        steps.append(
-            Step("condition", HOLDS, condition.reason, f"PodScheduled is False: {condition.message}{promised}")
-        )
+        steps.append(Step("condition", HOLDS, why, f"PodScheduled is False: {message}{promised}"))
     else:
         steps.append(Step("condition", INFO, "", "no scheduler has written the condition PodScheduled"))
     newest = max(events, key=lambda each: seconds_of(each.last_seen), default=None)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.cli.explanation import HOLDS, OK, UNKNOWN, Step, pod_scheduled, words_of
+from pyscheduler.cli.explanation import HOLDS, OK, UNKNOWN, Step, pod_scheduled, without_place, words_of
 from pyscheduler.cluster.object_sources import resource_of
 from pyscheduler.framework.profile import ExtensionPoint
 
@@ -60,8 +60,9 @@ def with_doubt(explanation: Explanation, found: Evaluation, refused: Mapping[str
     unsure = [step for step in explanation.steps if step.result == UNKNOWN]
     if not refused and not unsure:
         return explanation
+    lacking = dict.fromkeys(name for kinds in refused.values() for name in kinds)
     condition = next((step for step in explanation.steps if step.name == "condition"), None)
-    said = pod_scheduled(found)
+    said = pod_scheduled(found.pod)
     # The condition of a job's pod is taken as equal if the job waits, whatever the reasons are.
     agrees = (
         condition is not None
@@ -76,11 +77,10 @@ def with_doubt(explanation: Explanation, found: Evaluation, refused: Mapping[str
     is_certain = any(step.result == HOLDS and step.name in _CERTAIN for step in steps)
     if said is not None and not agrees and not is_certain:
         reason, message = said
-        told = Step("condition", HOLDS, reason, f"PodScheduled is False: {reason}: {message}")
-        steps = [told if step is condition else _without_place(step, refused) for step in steps]
+        as_found = Step("condition", HOLDS, reason, f"PodScheduled is False: {reason}: {message}")
+        steps = [as_found if step is condition else _unsure_of_nodes(step, lacking) for step in steps]
     held = [step for step in steps if step.result == HOLDS]
     is_unknown = any(step.result == UNKNOWN for step in steps)
-    lacking = dict.fromkeys(name for kinds in refused.values() for name in kinds)
     return attrs.evolve(
         explanation,
         verdict="waits" if held else "unknown" if is_unknown else explanation.verdict,
@@ -111,18 +111,17 @@ def _doubted(step: Step, found: Evaluation, refused: Mapping[str, Sequence[str]]
     return unknown_step(step.name, [*lacking]) if lacking else step
 
 
-def _without_place(step: Step, refused: Mapping[str, Sequence[str]]) -> Step:
+def _unsure_of_nodes(step: Step, lacking: Iterable[str]) -> Step:
     """Return the step that found nodes for the pod as unknown: the scheduler found none."""
     if step.name != "nodes" or step.result != OK:
         return step
-    text = step.text.partition("; the pod would be placed on ")[0]
-    lacking = dict.fromkeys(name for kinds in refused.values() for name in kinds)
-    return Step("nodes", UNKNOWN, "", f"{text} without {', '.join(lacking) or 'what may not be listed'}")
+    text = f"{without_place(step).text} without {', '.join(lacking) or 'what may not be listed'}"
+    return Step("nodes", UNKNOWN, "", text)
 
 
 def _next(steps: Iterable[Step], lacking: Iterable[str]) -> str:
     names = ", ".join(lacking)
     if not names:
-        told = next(step.text for step in steps if step.result == UNKNOWN)
-        names = told.rpartition("may not list ")[2]
+        text = next(step.text for step in steps if step.result == UNKNOWN)
+        names = text.rpartition("may not list ")[2]
     return f"a sure answer needs credentials that may list {names}"

@@ -16,7 +16,7 @@ import attrs
 from kube_objects.times import seconds_of
 from kube_objects.workloads import WorkloadStatus
 from pyscheduler.api import KubeObject, ReplicaSet, ReplicationController, StatefulSet, kind_of
-from pyscheduler.cli.explanation import HOLDS, INFO, OK, Explanation, Step
+from pyscheduler.cli.explanation import HOLDS, INFO, OK, Answer, Explanation, Step
 from pyscheduler.cli.podgroup.reader import CORE_EVENTS, CoreEvent
 from pyscheduler.cluster.kinds_within import within
 from pyscheduler.cluster.object_sources import resource_of
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pyscheduler.api import Pod, ResourceKind
+    from pyscheduler.cli.explain_options import ExplainOptions
     from pyscheduler.cluster.object_sources import Read
 
-__all__ = ["Workload", "find_workload", "kind_called", "refused_kinds", "waiting_pod"]
+__all__ = ["Workload", "find_workload", "kind_called", "refused_kinds", "subject_of", "waiting_pod"]
 
 _FAILED_CREATE: Final = "FailedCreate"
 _REPLICA_FAILURE: Final = "ReplicaFailure"
@@ -83,6 +84,13 @@ def kind_called(word: str) -> str:
     return ""
 
 
+def subject_of(argument: str, options: ExplainOptions) -> tuple[str, str, str]:
+    """Return the kind of workload, namespace and name that an argument gives; the kind is "" if it gives none."""
+    place, _, name = argument.rpartition("/")
+    kind = kind_called(place)
+    return kind, *options.key_of(name if kind else argument)
+
+
 def refused_kinds(unread: Iterable[str], kind: str = "") -> list[str]:
     """Return the plurals of the workloads, of one kind or of all, that are among those that may not be listed."""
     return [each.plural for each in _KINDS if resource_of(each) in unread and kind in {"", each.kind}]
@@ -111,7 +119,7 @@ class _Name:
 
 async def waiting_pod(
     kind: str, name: str, namespace: str, read: Read, pods: Iterable[Pod], *, unread: Sequence[str], notes: list[str]
-) -> Explanation | Pod | None:
+) -> Answer | Pod | None:
     """Return why the pods of a workload could not be created, or the first of its pods that waits; None without it.
 
     If all its pods have a node, the explanation says so. `unread` has the resources that `read` was not allowed to
@@ -127,16 +135,15 @@ async def waiting_pod(
             )
         return None
     if found.failure is not None:
-        return found.failure
+        return Answer(explanation=found.failure)
     waiting = [pod for pod in found.pods if not pod.node_name]
     if not waiting and not found.pods:
         raise ConfigError(f"{found.kind} {found.key} has no pod, and nothing says why")
     if not waiting:
         text = f"no pod waits; {len(found.pods)} {'has' if len(found.pods) == 1 else 'have'} a node"
-        steps = [Step("pods", OK, "", text)]
-        return Explanation(
-            subject=f"{found.kind} {found.key}", verdict="placed", reason="", steps=steps, next="", contradicts=False
-        )
+        steps, subject = [Step("pods", OK, "", text)], f"{found.kind} {found.key}"
+        placed = Explanation(subject=subject, verdict="placed", reason="", steps=steps, next="", contradicts=False)
+        return Answer(explanation=placed)
     count = f"{len(waiting)} of {len(found.pods)} pods"
     notes.append(f"{count} of {found.kind} {found.key} wait; this is {waiting[0].key}")
     return waiting[0]
