@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.cli.explanation import HOLDS, OK, UNKNOWN, Step, pod_scheduled, without_place, words_of
-from pyscheduler.cluster.object_sources import resource_of
 from pyscheduler.framework.profile import ExtensionPoint
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ _CERTAIN: Final = {"gates", "scheduler"}
 def refused_of(kinds: Iterable[ResourceKind], unread: Iterable[str]) -> list[str]:
     """Return which of some kinds are among the resources that may not be listed, each once."""
     known = {*unread}
-    return [*dict.fromkeys(name for name in map(resource_of, kinds) if name in known)]
+    return [*dict.fromkeys(kind.resource for kind in kinds if kind.resource in known)]
 
 
 def refused_by_plugin(found: Evaluation, unread: Iterable[str]) -> dict[str, list[str]]:

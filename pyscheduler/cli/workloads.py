@@ -19,7 +19,6 @@ from pyscheduler.api import KubeObject, ReplicaSet, ReplicationController, State
 from pyscheduler.cli.explanation import HOLDS, INFO, OK, Answer, Explanation, Step
 from pyscheduler.cli.podgroup.reader import CORE_EVENTS, CoreEvent
 from pyscheduler.cluster.kinds_within import within
-from pyscheduler.cluster.object_sources import resource_of
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ def subject_of(argument: str, options: ExplainOptions) -> tuple[str, str, str]:
 
 def refused_kinds(unread: Iterable[str], kind: str = "") -> list[str]:
     """Return the plurals of the workloads, of one kind or of all, that are among those that may not be listed."""
-    return [each.plural for each in _KINDS if resource_of(each) in unread and kind in {"", each.kind}]
+    return [each.plural for each in _KINDS if each.resource in unread and kind in {"", each.kind}]
 
 
 @attrs.frozen(kw_only=True)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Read: TypeAlias = Callable[[ResourceKind], Awaitable[Iterable[KubeObject]]]
 
-__all__ = ["admit", "live_objects", "manifest_objects", "read_manifests", "read_once", "resource_of"]
+__all__ = ["admit", "live_objects", "manifest_objects", "read_manifests", "read_once"]
 
 Object = dict[str, Any]
 
@@ -93,7 +93,7 @@ def live_objects(
 ) -> Read:
     """Return a `read` that lists each kind; one that is not served has no objects.
 
-    Nor has one that may not be read, but for pods and nodes: its `resource_of` is put into `unread`. `keep` is handed
+    Nor has one that may not be read, but for pods and nodes: its `resource` is put into `unread`. `keep` is handed
     each object with its whole text.
     """
 
@@ -110,16 +110,11 @@ def live_objects(
         except ForbiddenError:
             if kind in {PODS, NODES}:
                 raise
-            unread.append(resource_of(kind))
+            unread.append(kind.resource)
             return ()
         return [one for one in found if _is_wanted(one)]
 
     return read
-
-
-def resource_of(kind: ResourceKind) -> str:
-    """Return the name of a kind for kubectl and in messages, such as `deviceclasses.resource.k8s.io`, or `pods`."""
-    return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
 
 
 def read_once(read: Read) -> Read:

@@ -53,6 +53,11 @@ class ResourceKind(NamedTuple):
         """``group/version``, or the bare version of the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    @property
+    def resource(self) -> str:
+        """``plural.group``, or the bare plural of the core group: the name for kubectl, in messages and metrics."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Return the URL path of the collection, of one object in it, or of a part of that object.
 

@@ -60,6 +60,11 @@ def test_built_in_kinds_are_found_by_every_name(kind: ResourceKind) -> None:
     assert kind.plural.startswith(kind.kind.lower()[:-1])
 
 
+def test_resource_has_the_group_but_for_the_core_group() -> None:
+    """Messages of kubectl and RBAC name kinds in this way."""
+    assert (PODS.resource, LEASES.resource) == ("pods", "leases.coordination.k8s.io")
+
+
 def test_unknown_kinds_are_not_found() -> None:
     """Asking is harmless; asking for the row of a type that has none is a mistake."""
     table = KindTable()

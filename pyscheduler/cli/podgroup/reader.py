@@ -97,8 +97,7 @@ async def list_within(
     except ForbiddenError as error:
         if kind.type is Pod:
             raise
-        resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
-        warn(f"{resource} may not be listed, and count as absent: {said_by_server(error)}")
+        warn(f"{kind.resource} may not be listed, and count as absent: {said_by_server(error)}")
         return None
 
 

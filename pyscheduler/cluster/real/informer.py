@@ -101,8 +101,7 @@ class RealInformer(CopyLister[T]):
         self._rng = rng
         self._recorder = recorder
         self._outages = outages
-        #: What it is called in messages: many a kind has one name in several groups, pod groups above all.
-        self._name = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+        self._name = kind.resource
         self._selection = {"fieldSelector": field_selector} if field_selector else {}
         super().__init__(self._name, recorder)
         self._unreadable_handlers: tuple[Callable[[Malformed, bool], None], ...] = ()
@@ -147,7 +146,7 @@ class RealInformer(CopyLister[T]):
 
     @property
     def resource(self) -> str:
-        """Name of the kind in messages and metrics: its plural, with the group unless that is the core group."""
+        """Name of the kind in messages and metrics, with the group: several groups have a kind of one name."""
         return self._name
 
     @property

@@ -8,7 +8,6 @@ import attrs
 
 from kube_objects.kinds import ENDED_PODS, NODES, PODS
 from pyscheduler.api import EndedPod, Node, Pod, PriorityClass, kind_of
-from pyscheduler.cluster.object_sources import resource_of
 from pyscheduler.podgroup import GroupDirectory, kinds_of
 from pyscheduler.podgroup.dialects import resolve
 from pyscheduler_batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
@@ -74,7 +73,7 @@ async def read_inventory(
         else:
             directory.pod_added(pod)
     classes = {item.name: item for item in await read(CLASSES)}
-    is_known = resource_of(CLASSES) not in unread
+    is_known = CLASSES.resource not in unread
     return Inventory(
         queue_rows=queue_rows,
         queues=queues,
