@@ -179,12 +179,10 @@ class SchedulingQueue:
         its next failure.
         """
         info = self._active.pop()
-        if info is None:
-            info = self._backoff.pop_early_one()
-            if info is None:
-                return None
+        if info is None and (info := self._backoff.pop_early_one()) is not None:
             self._recorder.count("scheduler_queue_incoming_pods_total", "active", _POP_FROM_BACKOFF)
-        self._begin_flight(info, is_taken=False)
+        if info is not None:
+            self._begin_flight(info, is_taken=False)
         return info
 
     def pop_these(self, pods: Iterable[Pod]) -> list[QueuedPodInfo]:
@@ -226,12 +224,15 @@ class SchedulingQueue:
         return found
 
     def _begin_flight(self, info: QueuedPodInfo, *, is_taken: bool) -> None:
-        info.is_taken = is_taken
-        info.attempts += not is_taken
-        self.scheduling_cycle += 1
-        info.tried_in, info.taken_in = self.scheduling_cycle, None
+        self._begin_attempt(info, is_taken=is_taken)
         self.in_flight.begin(info)
         self.sub_queues.uncount_rejections(info)
+
+    def _begin_attempt(self, info: QueuedPodInfo, *, is_taken: bool) -> None:
+        self.scheduling_cycle += 1
+        info.is_taken = is_taken
+        info.attempts += not is_taken
+        info.tried_in, info.taken_in = self.scheduling_cycle, None
 
     def _end_unattempted(self, info: QueuedPodInfo, put: Callable[[], object]) -> None:
         """Return a pod in flight that was not tried: `put` adds it to its sub-queue. Drop it if it was deleted."""
@@ -336,6 +337,7 @@ class SchedulingQueue:
                 info.pod_info = flight.latest
             info.after_failure = after_failure
             self._count_failure(info)
+            self.sub_queues.count_rejections(info)
             if flight is not None and flight.serves_backoff:
                 must_serve_backoff(info)
             self.sub_queues.set_retry(info, retry_after_seconds, retry_plugin)
@@ -357,8 +359,11 @@ class SchedulingQueue:
 
     def fail_first(self) -> None:
         """Count a failed attempt of the next pod without trying it: the plugins that rejected it last did so again."""
-        self.scheduling_cycle += 1
-        self.sub_queues.fail_first(self.scheduling_cycle, _SCHEDULE_ATTEMPT_FAILURE)
+        info = self._active.pop() or self._backoff.pop_early_one()
+        assert info is not None, "there is a first pod"
+        self._begin_attempt(info, is_taken=False)
+        self._count_failure(info)
+        self.sub_queues.to_unschedulable(info, _SCHEDULE_ATTEMPT_FAILURE)
 
     def done(self, uid: str) -> None:
         """End the pod's flight: it will not return, or no event matters to it any more. Idempotent."""
@@ -388,10 +393,9 @@ class SchedulingQueue:
             return group.lets_through(event) and matches.may_move(group.scheduler_name, group.rejectors)
 
         def hears(info: QueuedPodInfo) -> bool:
-            is_old = self.sub_queues.failed_before(info, taken_in) or (
-                pre_check is not None and not pre_check(info.pod)
-            )
-            return not (is_old or (ignored_by and self._hints.ignores(ignored_by, info.pod)))
+            if self.sub_queues.failed_before(info, taken_in) or (pre_check is not None and not pre_check(info.pod)):
+                return False
+            return not (ignored_by and self._hints.ignores(ignored_by, info.pod))
 
         pods = [info for info in self._unschedulable.select(is_concerned, ignored_by) if hears(info)]
         self._move(pods, matches, old, new, ignored_by, taken_in)
@@ -491,14 +495,12 @@ class SchedulingQueue:
         if ready is not None:
             was_woken, ready.moved_by, ready.woken_by = bool(ready.woken_by), "", ""
             return was_woken
-        info = self._unschedulable.get(uid)
-        from_backoff = info is None
+        sleeping = self._unschedulable.get(uid)
+        info = sleeping or self._backoff.remove(uid)
         if info is None:
-            info = self._backoff.remove(uid)
-            if info is None:
-                return False
+            return False
         info.moved_by = ""
-        place = self.sub_queues.to_ready(info, FORCE_ACTIVATE.label, from_backoff=from_backoff)
+        place = self.sub_queues.to_ready(info, FORCE_ACTIVATE.label, from_backoff=sleeping is None)
         return place is not QueuePlace.UNSCHEDULABLE
 
     def _count_failure(self, info: QueuedPodInfo) -> None:
@@ -513,9 +515,7 @@ class SchedulingQueue:
         else:
             info.consecutive_errors += 1
         info.backoff_until = None
-        info.moved_by = ""
-        info.was_flushed = False
-        self.sub_queues.count_rejections(info)
+        info.moved_by, info.was_flushed = "", False
 
     def _strategy_after_flight(self, info: QueuedPodInfo, flight: Flight | None) -> Strategy:
         """Return the strategy that follows from the events that came while the pod was in flight."""

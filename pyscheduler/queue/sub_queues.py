@@ -168,22 +168,6 @@ class SubQueues:
         """Return the pod that `SchedulingQueue.pop` would return; None if there is none."""
         return self.active.first() or (self.backoff.rejected.peek() if self.backoff.pop_early else None)
 
-    def fail_first(self, number: int, event: str) -> None:
-        """Return the first pod to the unschedulable pods as if its attempt of this number had failed as the last one.
-
-        No event can have come in between, and the counts of rejections stay.
-        """
-        info = self.active.pop() or self.backoff.pop_early_one()
-        assert info is not None, "there is a first pod"
-        info.attempts, info.is_taken = info.attempts + 1, False
-        info.tried_in, info.taken_in = number, None
-        info.enqueued_at, info.backoff_until = self._clock.now(), None
-        info.unschedulable_count += 1
-        if info.after_failure is None or not info.after_failure.is_unfinished:
-            info.consecutive_errors = 0
-        info.moved_by, info.was_flushed = "", False
-        self.to_unschedulable(info, event)
-
     def to_ready(self, info: QueuedPodInfo, event: str, *, from_backoff: bool = False) -> QueuePlace:
         """Move the pod to activeQ or `held`; to the unschedulable pods if PreEnqueue rejects it. Return the place.
 
