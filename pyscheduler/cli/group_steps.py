@@ -7,10 +7,7 @@ member that waits at Permit holds its node in the scheduler's memory only; here 
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING, Final
-
-import attrs
 
 from kube_objects.kinds import ENDED_PODS, PODS
 from pyscheduler.api import EndedPod, Pod
@@ -26,7 +23,6 @@ from pyscheduler.podgroup import GroupDirectory, kinds_of, resolve
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.statement import Statement
-from pyscheduler.runtime.tie_break import TieBreak
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,8 +128,7 @@ async def _placed(question: PodQuestion, pods: Sequence[Pod]) -> tuple[int, str]
     count, failure = 0, ""
     async with scheduler.snapshot_access:
         scheduler.snapshot_access.refresh()
-        pipeline = scheduler.scheduling.pipeline
-        pipeline = attrs.evolve(pipeline, tie_break=TieBreak(random.Random(0), pipeline.tie_break.ties))
+        pipeline = scheduler.scheduling.pipeline.for_trial()
         turns = CooperativeYield(question.profile.clock)
         with Statement(scheduler.snapshot) as statement:
             for pod in pods:

@@ -12,6 +12,7 @@ Source: kube-scheduler 1.36, `schedulePod`, `findNodesThatFitPod`, `evaluateNomi
 
 from __future__ import annotations
 
+import random
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -25,6 +26,7 @@ from pyscheduler.framework.status import Code, Status
 from pyscheduler.runtime.batching import NodeList
 from pyscheduler.runtime.extension_points.event_registration import EXTENDER
 from pyscheduler.runtime.extension_points.filtering import FilterOutcome
+from pyscheduler.runtime.tie_break import TieBreak
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.extension_points.pre_filtering import PreFilterOutcome
     from pyscheduler.runtime.extension_points.scoring import PluginScores, Ranking, ScoreOutcome
     from pyscheduler.runtime.profile import Profile
-    from pyscheduler.runtime.tie_break import TieBreak
 
 __all__ = [
     "Observer",
@@ -131,6 +132,10 @@ class PlacementPipeline:
     extenders: PlacementExtenders | None = None
     #: The row at which the next search begins, if it does not filter all nodes.
     next_start: int = 0
+
+    def for_trial(self) -> PlacementPipeline:
+        """Return an equal pipeline with a random source of its own: a trial must not change later choices."""
+        return attrs.evolve(self, tie_break=TieBreak(random.Random(0), self.tie_break.ties))
 
     async def find_node(
         self,

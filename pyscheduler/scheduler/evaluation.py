@@ -6,7 +6,6 @@ rejected which node and why, each plugin's scores before and after normalisation
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING
 
 import attrs
@@ -24,7 +23,6 @@ from pyscheduler.runtime.extension_points.reserving import try_reserve
 from pyscheduler.runtime.extension_points.run_context import context_of
 from pyscheduler.runtime.placement import rejection_of
 from pyscheduler.runtime.statement import Statement
-from pyscheduler.runtime.tie_break import TieBreak
 from pyscheduler.scheduler.extender_wire import ExtenderError
 from pyscheduler.scheduler.nearest_miss import Miss, nearest_misses
 from pyscheduler.scheduler.pod_status import WAITING_ON_PERMIT
@@ -184,10 +182,8 @@ async def evaluate(
 
 async def _place(found: Evaluation, pipeline: PlacementPipeline, *, post_filter: bool) -> None:
     """Run the pipeline, and PostFilter where nothing fits."""
-    # A random source of its own: an evaluation must not change later choices of the scheduler.
-    pipeline = attrs.evolve(pipeline, tie_break=TieBreak(random.Random(0), pipeline.tie_break.ties))
     try:
-        await pipeline.find_node(found.profile, found.state, found.pod, observer=found)
+        await pipeline.for_trial().find_node(found.profile, found.state, found.pod, observer=found)
     except PluginError as error:
         found.error = Status(Code.ERROR, plugin=error.plugin, error=error)
     except ExtenderError as error:
