@@ -14,6 +14,7 @@ import sys
 import time
 from collections import deque
 from contextlib import contextmanager
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from benchmarks import clusters
@@ -36,7 +37,12 @@ if TYPE_CHECKING:
     from kube_testserver.access.users import User
     from kube_testserver.requests import Request
 
-__all__ = ["Server", "serving", "serving_case", "serving_cohorts"]
+__all__ = ["Server", "created_after", "serving", "serving_case", "serving_cohorts"]
+
+
+def created_after(seconds: float, *, per_second: int, filling: int, filling_seconds: float) -> float:
+    """Return how many pods `come_and_go` has created after a time."""
+    return per_second * (seconds + (filling - 1) * min(seconds, filling_seconds))
 
 
 class _Desk:
@@ -137,21 +143,14 @@ class _Desk:
             self.cluster.add(pod)
             await asyncio.sleep(pause * 2 * self._rng.random())
 
-    def come_and_go(
-        self, *, per_second: int, life_seconds: float, filling: int = 1, filling_seconds: float = 0.0
-    ) -> object:
+    def come_and_go(self, *, per_second: int, life_seconds: float, filling: int, filling_seconds: float) -> object:
         """From now on, create so many pods each second and delete each after its life; every 20th fits no node.
 
         For the first `filling_seconds`, `filling` times as many are created. Bound pods run until they are deleted.
         """
         self._kubelets = self.cluster.lifecycle(stop_seconds=0.5)
         self._kubelets.start()
-        ahead = (filling - 1) * filling_seconds * per_second
-
-        def wanted(seconds: float) -> float:
-            """Return how many pods have come after a time."""
-            return per_second * seconds + min((filling - 1) * per_second * seconds, ahead)
-
+        wanted = partial(created_after, per_second=per_second, filling=filling, filling_seconds=filling_seconds)
         self._tasks.create_task(self._come_and_go(wanted, life_seconds))
         return per_second
 

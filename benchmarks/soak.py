@@ -21,7 +21,7 @@ from typing import IO, Final
 import click
 
 from benchmarks.measure import memory_of
-from benchmarks.server import serving
+from benchmarks.server import created_after, serving
 
 __all__ = ["made", "main", "soak", "verdict"]
 
@@ -71,7 +71,7 @@ def _read(stream: IO[str] | None, lines: list[str]) -> None:
 
 def made(seconds: float, per_second: int) -> float:
     """Return how many pods have come after a time."""
-    return (seconds + (_FILLING - 1) * min(seconds, _FILLING_SECONDS)) * per_second
+    return created_after(seconds, per_second=per_second, filling=_FILLING, filling_seconds=_FILLING_SECONDS)
 
 
 def verdict(samples: list[tuple[float, float, float]], per_second: int) -> list[str]:
