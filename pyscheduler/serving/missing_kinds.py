@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.assembly.permissions import Need
     from pyscheduler.scheduler.scheduler import Scheduler
 
-__all__ = ["missing_kinds", "warn_of_missing_kinds"]
+__all__ = ["warn_of_missing_kinds"]
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 _NAMED: Final = 10
 
 
-def missing_kinds(scheduler: Scheduler) -> Mapping[str, Sequence[str]]:
+def _missing_kinds(scheduler: Scheduler) -> Mapping[str, Sequence[str]]:
     """Return by plugin the kinds that it reads and the server does not serve, each as `plural.group`."""
     read: dict[str, list[RealInformer[KubeObject]]] = {}
     for informer in scheduler.others:
@@ -46,17 +46,16 @@ def missing_kinds(scheduler: Scheduler) -> Mapping[str, Sequence[str]]:
 
 def _readers(kind: ResourceKind, needs: Iterable[Need]) -> Iterable[str]:
     """Return who watches a kind, in words for the reader of a role."""
-    rules = ((need.who, need.rule) for need in needs)
     return dict.fromkeys(
-        who
-        for who, rule in rules
-        if kind.plural in rule.resources and kind.group in rule.api_groups and "watch" in rule.verbs
+        need.who
+        for need in needs
+        if kind.plural in need.rule.resources and kind.group in need.rule.api_groups and "watch" in need.rule.verbs
     )
 
 
 def warn_of_missing_kinds(scheduler: Scheduler) -> None:
     """Log a line for each plugin that reads kinds that the server does not serve."""
-    for plugin, kinds in missing_kinds(scheduler).items():
+    for plugin, kinds in _missing_kinds(scheduler).items():
         more = f" and {len(kinds) - _NAMED} more" if len(kinds) > _NAMED else ""
         _log.warning(
             "CustomResourceDefinitions are missing; the objects count as absent until they are installed "
