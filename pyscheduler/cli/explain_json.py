@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from pyscheduler.cli.explanation import names_of
 from pyscheduler.framework.preemption import PreemptionFindings
 
 if TYPE_CHECKING:
     from pyscheduler.cli.explanation import Answer
-    from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.preemption import Candidate
     from pyscheduler.framework.status import Status
     from pyscheduler.scheduler.evaluation import Evaluation
@@ -44,7 +44,7 @@ def answer_json(found: Evaluation) -> Json:
             "skipPlugins": sorted(found.skipped_filters),
         },
         "filter": _filter(found),
-        "feasible": sorted(_names(found.feasible)) if found.feasible is not None else [],
+        "feasible": sorted(names_of(found.feasible)) if found.feasible is not None else [],
         "skipScorePlugins": sorted(found.skipped_scores),
         "scores": {},
         "total": {},
@@ -54,7 +54,7 @@ def answer_json(found: Evaluation) -> Json:
         "postFilter": _post_filter(found),
     }
     if found.feasible is not None and found.scores is not None and found.error is None:
-        names = _names(found.feasible)
+        names = names_of(found.feasible)
         for plugin, scores in found.scores.by_plugin.items():
             raw = scores.raw if scores.raw is not None else scores.normalized
             rows = zip(names, raw.tolist(), scores.normalized.tolist(), scores.weighted.tolist(), strict=True)
@@ -76,7 +76,7 @@ def _filter(found: Evaluation) -> Json:
     absent = found.statuses.absent
     for row in range(len(found.all_nodes)):
         verdicts[found.all_nodes.name(row)] = {**status_json(absent), "plugin": "", "excludedByPreFilter": True}
-    for row, name in enumerate(_names(found.filtered)):
+    for row, name in enumerate(names_of(found.filtered)):
         status = found.statuses.status(row)
         verdicts[name] = {"code": _SUCCESS} if status is None else status_json(status)
     return verdicts
@@ -116,10 +116,6 @@ def _post_filter(found: Evaluation) -> Json | None:
 def _victims(candidate: Candidate) -> Json:
     victims = [info.pod.key for info in candidate.victims]
     return {"victims": victims, "numPDBViolations": candidate.pdb_violations}
-
-
-def _names(nodes: Nodes) -> list[str]:
-    return [nodes.name(row) for row in range(len(nodes))]
 
 
 def explain_json(answer: Answer) -> Json:

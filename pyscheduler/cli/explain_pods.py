@@ -306,18 +306,18 @@ async def _evaluated_alone(
     notes = source.notes
     is_stored = scheduler.pods.get(pod.name, pod.namespace) is not None
     bound_to = pod.node_name
-    is_bound = bool(bound_to)
+    waits = is_stored and not bound_to
     evicted = await disruption_steps(pod, source.read, scheduler.pods)
     now = source.clock.wall()
-    victims = [] if is_bound else victim_steps(pod, scheduler.cache.pods_on(pod.status.nominated_node_name), now)
-    if is_bound:
+    victims = [] if bound_to else victim_steps(pod, scheduler.cache.pods_on(pod.status.nominated_node_name), now)
+    if bound_to:
         pod = pod.with_node_name("")
     profile = scheduler.profiles.get(pod.scheduler_name) or next(iter(scheduler.profiles.values()))
     found = await evaluate(scheduler, profile, pod, reserve=True, miss_notes=notes)
     if not victims:
         victims = await held_room_steps(scheduler, pod, found, now)
     job = None
-    if is_stored and not is_bound:
+    if waits:
         question = PodQuestion(
             pod=pod,
             profile=profile,
@@ -340,7 +340,7 @@ async def _evaluated_alone(
         found,
         _source_of(options),
         [*scheduler.profiles],
-        waits=is_stored and not is_bound,
+        waits=waits,
         job=job,
         left_out=left_out,
         is_own=bool(options.config_file or options.source),

@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pyscheduler.cli.explanation import names_of
 from pyscheduler.cli.history import print_stories
 from pyscheduler.cli.terminal import printable
 from pyscheduler.scheduler.nearest_miss import said
 
 if TYPE_CHECKING:
     from pyscheduler.cli.explanation import Answer, Explanation
-    from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.status import Status
     from pyscheduler.runtime.extension_points.scoring import ScoreOutcome
     from pyscheduler.scheduler.evaluation import Evaluation
@@ -68,7 +68,7 @@ def _refused(found: Evaluation) -> Table | None:
     """Return the rejected nodes, grouped by plugin and reason, the largest group first."""
     groups: dict[tuple[str, str], list[str]] = {}
     if found.pre_filter is not None:
-        groups[_who(found.pre_filter)] = _names(found.all_nodes)
+        groups[_who(found.pre_filter)] = names_of(found.all_nodes)
     elif found.filtered is not None and found.statuses is not None:
         statuses = found.statuses
         for row in np.flatnonzero(~statuses.passed()).tolist():
@@ -76,7 +76,7 @@ def _refused(found: Evaluation) -> Table | None:
             assert status is not None
             groups.setdefault(_who(status), []).append(found.filtered.name(row))
         if found.node_names is not None:
-            left_out = [name for name in _names(found.all_nodes) if name not in found.node_names]
+            left_out = [name for name in names_of(found.all_nodes) if name not in found.node_names]
             if left_out:
                 groups.setdefault(("", "excluded by PreFilter"), []).extend(left_out)
     if not groups:
@@ -117,10 +117,6 @@ def _text(text: str) -> Text:
 
 def _who(status: Status) -> tuple[str, str]:
     return status.plugin, said(status)
-
-
-def _names(nodes: Nodes) -> list[str]:
-    return [nodes.name(row) for row in range(len(nodes))]
 
 
 def _counted(number: int, noun: str) -> str:

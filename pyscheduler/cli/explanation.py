@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.api import Pod
     from pyscheduler.cli.job_steps import JobSteps
+    from pyscheduler.framework.nodes import Nodes
     from pyscheduler.scheduler.evaluation import Evaluation
     from pyscheduler.stories.view import StoryView
 
@@ -35,6 +36,7 @@ __all__ = [
     "Explanation",
     "Step",
     "explanation_of",
+    "names_of",
     "next_of",
     "pod_scheduled",
     "without_place",
@@ -237,6 +239,11 @@ def _preemption(found: Evaluation) -> list[Step]:
         names = ", ".join(findings.violated) or "of a plugin"
         text += f"; violates the disruption budget {names} for {chosen.pdb_violations} of them"
     return [Step("preemption", INFO, "", text)]
+
+
+def names_of(nodes: Nodes) -> list[str]:
+    """Return the names of all `nodes`, in their order."""
+    return [nodes.name(row) for row in range(len(nodes))]
 
 
 def without_place(step: Step) -> Step:

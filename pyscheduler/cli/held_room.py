@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyscheduler.cli.disruption import first_few, overdue_step
-from pyscheduler.cli.explanation import INFO, Step
+from pyscheduler.cli.explanation import INFO, Step, names_of
 from pyscheduler.framework.departures import is_preempted
 from pyscheduler.framework.interfaces import NominatingInfo
 from pyscheduler.scheduler.evaluation import evaluate
@@ -65,5 +65,4 @@ async def _nodes_without(
         for name, infos in heirs.items():
             for info in infos:
                 nominator.add(info, NominatingInfo(name))
-    nodes = without.feasible
-    return [nodes.name(row) for row in range(len(nodes))] if nodes is not None else []
+    return names_of(without.feasible) if without.feasible is not None else []
