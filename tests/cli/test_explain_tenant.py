@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,11 @@ import pytest
 import yaml
 
 from kube_testserver.test_server import TestServer
-from pyscheduler.cli.leader import Answer, Leader
+from pyscheduler.cli.leader import Answer
 from pyscheduler.config.load import load
 from pyscheduler.stories.view import PodStories, RunView, StoryView
 from pyscheduler.testing import node_manifest, pod_manifest
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, explain_as
 
 Object = dict[str, Any]
 
@@ -96,26 +96,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestServer]:
         yield running
 
 
-#: Runs `explain` as an account of the namespace; "" is the administrator.
-As = Callable[..., tuple[int, str, str]]
-
-
 @pytest.fixture
-def explain(server: TestServer, run: Run, tmp_path: Path) -> As:
-    """Return a function that runs `explain` with the kubeconfig of an account, whose context has the namespace."""
-
-    def explain(user: str, *arguments: str) -> tuple[int, str, str]:
-        config = yaml.safe_load(Path(server.kubeconfig).read_text())
-        config["contexts"][0]["context"]["namespace"] = "web"
-        if user:
-            token = server.run(lambda cluster: cluster.account_token("web", user))
-            config["users"][0]["user"] = {"token": token}
-        file = tmp_path / "kubeconfig"
-        file.write_text(yaml.safe_dump(config))
-        code, out, err = run("explain", "--kubeconfig", file, *arguments)
-        return code, " ".join(out.split()) if "json" not in arguments else out, err
-
-    return explain
+def explain(server: TestServer, run: Run, tmp_path: Path) -> Run:
+    """Return a function that runs `explain` as an account of the namespace; "" is the administrator."""
+    return explain_as(server, run, tmp_path, "web")
 
 
 @attrs.define
@@ -158,16 +142,6 @@ def leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
     return found
 
 
-@pytest.fixture
-def no_leader(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `explain` find no leader."""
-
-    async def find_leader(*_: object, **__: object) -> Leader:
-        return Leader(why="the leader was not found")
-
-    monkeypatch.setattr("pyscheduler.cli.leader_story.find_leader", find_leader)
-
-
 def story_of(pod: str, *reasons: str, uid: str = "1", pending: bool = True) -> StoryView:
     """Return a story with a run for each reason."""
     runs = [
@@ -206,7 +180,7 @@ def uid_of(server: TestServer, name: str) -> str:
 # --- a tenant with the role `view` --------------------------------------------------------------
 
 
-def test_tenant_learns_that_nobody_serves_the_scheduler_name(explain: As, leader: FakeLeader) -> None:
+def test_tenant_learns_that_nobody_serves_the_scheduler_name(explain: Run, leader: FakeLeader) -> None:
     """The leader has no story of such a pod, but says which names it serves; the context's namespace is the default."""
     code, out, err = explain("tenant", "foreign")
     assert code == 0, err
@@ -232,7 +206,7 @@ def test_tenant_learns_that_nobody_serves_the_scheduler_name(explain: As, leader
         pytest.param("placed", "placed", "the pod is on n1", id="placed"),
     ],
 )
-def test_tenant_without_a_leader_sees_what_the_pod_says(explain: As, name: str, verdict: str, words: str) -> None:
+def test_tenant_without_a_leader_sees_what_the_pod_says(explain: Run, name: str, verdict: str, words: str) -> None:
     """Gates, node and condition of the pod, without any other permission."""
     for user in ("tenant", "poor"):
         code, out, err = explain(user, name)
@@ -242,7 +216,7 @@ def test_tenant_without_a_leader_sees_what_the_pod_says(explain: As, name: str, 
 
 
 @pytest.mark.usefixtures("no_leader")
-def test_tenant_sees_the_newest_event_about_the_pod(explain: As, server: TestServer) -> None:
+def test_tenant_sees_the_newest_event_about_the_pod(explain: Run, server: TestServer) -> None:
     """The role `view` may list events; the scheduler's own words are there."""
     about = {"kind": "Pod", "name": "told", "namespace": "web", "uid": uid_of(server, "told")}
     event = in_web(
@@ -261,7 +235,7 @@ def test_tenant_sees_the_newest_event_about_the_pod(explain: As, server: TestSer
     assert (code, "may not list events; what they say is not known" in err) == (0, True)
 
 
-def test_tenant_explains_a_workload_whose_pods_were_refused(explain: As, leader: FakeLeader) -> None:
+def test_tenant_explains_a_workload_whose_pods_were_refused(explain: Run, leader: FakeLeader) -> None:
     """Workloads, events and pods of the namespace are enough."""
     code, out, err = explain("tenant", "deployment/shop")
     assert code == 0, err
@@ -271,7 +245,7 @@ def test_tenant_explains_a_workload_whose_pods_were_refused(explain: As, leader:
 
 
 @pytest.mark.usefixtures("no_leader")
-def test_workload_that_may_not_be_read_is_forbidden_and_not_missing(explain: As) -> None:
+def test_workload_that_may_not_be_read_is_forbidden_and_not_missing(explain: Run) -> None:
     """The message names what is needed; for a name without a kind, both explanations are open."""
     code, out, err = explain("poor", "deployment/shop")
     assert (code, out) == (1, "")
@@ -286,7 +260,7 @@ def test_workload_that_may_not_be_read_is_forbidden_and_not_missing(explain: As)
 
 
 @pytest.mark.usefixtures("no_leader")
-def test_pod_of_another_namespace_is_forbidden(explain: As) -> None:
+def test_pod_of_another_namespace_is_forbidden(explain: Run) -> None:
     """The message names the permission."""
     code, out, err = explain("tenant", "kube-system/anything")
     assert (code, out) == (1, "")
@@ -297,7 +271,7 @@ def test_pod_of_another_namespace_is_forbidden(explain: As) -> None:
 # --- stories ------------------------------------------------------------------------------------
 
 
-def test_wide_shows_the_whole_story(explain: As, leader: FakeLeader, server: TestServer) -> None:
+def test_wide_shows_the_whole_story(explain: Run, leader: FakeLeader, server: TestServer) -> None:
     """The table has the last reason; `-o wide` and JSON have all of them."""
     story = story_of("web/told", "SchedulingGated", "Unschedulable", uid=uid_of(server, "told"))
     leader.stories = {"web/told": [story]}
@@ -313,7 +287,7 @@ def test_wide_shows_the_whole_story(explain: As, leader: FakeLeader, server: Tes
 
 
 @pytest.mark.parametrize("user", ["", "tenant"])
-def test_pod_that_is_gone_has_the_leaders_story(explain: As, leader: FakeLeader, user: str) -> None:
+def test_pod_that_is_gone_has_the_leaders_story(explain: Run, leader: FakeLeader, user: str) -> None:
     """The story ends with the deletion; without one, the logs are named."""
     leader.stories = {"web/gone": [story_of("web/gone", "Unschedulable", "Deleted", pending=False)]}
     code, out, err = explain(user, "gone")
@@ -326,7 +300,7 @@ def test_pod_that_is_gone_has_the_leaders_story(explain: As, leader: FakeLeader,
     assert "explain --history web/never --from FILE" in err
 
 
-def test_standbys_behind_a_service_are_passed_over(explain: As, leader: FakeLeader) -> None:
+def test_standbys_behind_a_service_are_passed_over(explain: Run, leader: FakeLeader) -> None:
     """A story is requested until the leader answers, or a bound is reached."""
     leader.stories = {"web/gone": [story_of("web/gone", "Deleted", pending=False)]}
     leader.standbys = 5
@@ -343,7 +317,7 @@ def test_standbys_behind_a_service_are_passed_over(explain: As, leader: FakeLead
 
 @pytest.mark.parametrize("user", ["", "tenant"])
 @pytest.mark.usefixtures("no_leader")
-def test_several_pods_in_one_call(explain: As, user: str) -> None:
+def test_several_pods_in_one_call(explain: Run, user: str) -> None:
     """Each has its answer; one that does not exist costs the exit code, and not the others."""
     code, out, err = explain(user, "pod/told", "never", "deployment/shop", "web/gated")
     assert code == 1
@@ -359,7 +333,7 @@ def test_several_pods_in_one_call(explain: As, user: str) -> None:
 # --- the leader's configuration -----------------------------------------------------------------
 
 
-def test_profile_whose_plugin_is_missing_here_is_left_out_alone(explain: As, leader: FakeLeader) -> None:
+def test_profile_whose_plugin_is_missing_here_is_left_out_alone(explain: Run, leader: FakeLeader) -> None:
     """Pods of the other profiles are evaluated with the leader's configuration."""
     from pyscheduler.config.dump import to_json
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,10 @@ import pytest
 import yaml
 
 from kube_testserver.test_server import TestServer
-from pyscheduler.cli.leader import Leader
 from pyscheduler.testing import node_manifest, pod_manifest
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, explain_as
 
 Object = dict[str, Any]
-#: Runs `explain` as a service account.
-As = Callable[..., tuple[int, str, str]]
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/how-to/why-a-pod-waits.md"
@@ -144,27 +141,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestServer]:
 
 
 @pytest.fixture
-def explain(server: TestServer, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> As:
+def explain(server: TestServer, run: Run, tmp_path: Path, no_leader: None) -> Run:
     """Return a function that runs `explain` as an account; there is no leader."""
-
-    async def find_leader(*_: object, **__: object) -> Leader:
-        return Leader(why="the leader was not found")
-
-    monkeypatch.setattr("pyscheduler.cli.leader_story.find_leader", find_leader)
-
-    def explain(user: str, *arguments: object) -> tuple[int, str, str]:
-        config = yaml.safe_load(Path(server.kubeconfig).read_text())
-        token = server.run(lambda cluster: cluster.account_token("default", user))
-        config["users"][0]["user"] = {"token": token}
-        file = tmp_path / "kubeconfig"
-        file.write_text(yaml.safe_dump(config))
-        code, out, err = run("explain", "--kubeconfig", file, *arguments)
-        return code, " ".join(out.split()), err
-
-    return explain
+    return explain_as(server, run, tmp_path, "default")
 
 
-def test_rejection_for_an_unlisted_kind_is_unknown(explain: As) -> None:
+def test_rejection_for_an_unlisted_kind_is_unknown(explain: Run) -> None:
     """The condition decides; the message that an object does not exist would be untrue."""
     code, out, err = explain("poor", "devices")
     assert code == 0, err
@@ -177,7 +159,7 @@ def test_rejection_for_an_unlisted_kind_is_unknown(explain: As) -> None:
     assert "may not list deviceclasses.resource.k8s.io; what depends on them is unknown" in err
 
 
-def test_verdict_is_unknown_without_a_condition(explain: As) -> None:
+def test_verdict_is_unknown_without_a_condition(explain: Run) -> None:
     """Nothing is known of a pod that no scheduler has tried, if its plugins lack a kind."""
     code, out, err = explain("poor", "unseen")
     assert code == 0, err
@@ -185,7 +167,7 @@ def test_verdict_is_unknown_without_a_condition(explain: As) -> None:
     assert "does not exist" not in out
 
 
-def test_certain_rejection_stays_the_verdict(explain: As) -> None:
+def test_certain_rejection_stays_the_verdict(explain: Run) -> None:
     """A plugin that reads only nodes and pods is as sure as ever."""
     code, out, err = explain("poor", "cpu")
     assert code == 0, err
@@ -195,7 +177,7 @@ def test_certain_rejection_stays_the_verdict(explain: As) -> None:
 
 
 @pytest.mark.parametrize("config", [name for name, metadata in GROUPS.items() if metadata])
-def test_group_that_may_not_be_listed_is_not_missing(explain: As, config: str) -> None:
+def test_group_that_may_not_be_listed_is_not_missing(explain: Run, config: str) -> None:
     """The step of the group or job is unknown, and the condition is the verdict."""
     code, out, err = explain("poor", config, "--config", ROOT / f"configs/{config}.yaml")
     assert code == 0, err
@@ -206,7 +188,7 @@ def test_group_that_may_not_be_listed_is_not_missing(explain: As, config: str) -
     assert f"PodScheduled is False: Unschedulable: {NO_CPU}" in out
 
 
-def test_job_is_not_held_by_an_unlisted_kind(explain: As) -> None:
+def test_job_is_not_held_by_an_unlisted_kind(explain: Run) -> None:
     """The job itself is known; that its device class is missing is not."""
     code, out, err = explain("partial", "job-0", "--config", ROOT / "configs/batch-kai.yaml")
     assert code == 0, err
@@ -218,14 +200,14 @@ def test_job_is_not_held_by_an_unlisted_kind(explain: As) -> None:
 
 
 @pytest.mark.parametrize("config", GROUPS)
-def test_documented_role_reads_everything(explain: As, config: str) -> None:
+def test_documented_role_reads_everything(explain: Run, config: str) -> None:
     """With the ClusterRole of the documentation, nothing is missing for any of these profiles."""
     _, out, err = explain("operator", config, "--config", ROOT / f"configs/{config}.yaml")
     assert "Verdict: " in out, err
     assert "may not list" not in out + err
 
 
-def test_documented_role_reads_workloads_and_the_lease(explain: As) -> None:
+def test_documented_role_reads_workloads_and_the_lease(explain: Run) -> None:
     """Workloads and their events are listed only to look a workload up; the lease is read to find the leader."""
     code, _, err = explain("operator", "deployment/none")
     assert (code, err) == (1, "error: Deployment default/none does not exist\n")
