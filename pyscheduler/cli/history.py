@@ -116,12 +116,21 @@ def _lines(story: StoryView) -> list[str]:
 def _duration(story: StoryView) -> str:
     """Return how long the pod waited, if its wait has ended, or since when it waits."""
     if story.pending:
-        return f", since {_second(story.created or story.first_seen)}"
+        return f", since {_second(story.created or story.first_seen)}{_count(story)}"
     end = next((run for run in story.runs if run.reason in ENDS), None)
     if end is None:
         return ""
     seconds = max(parse_time(end.first) - parse_time(story.created or story.first_seen), 0.0)
     return f", after a wait of {format_duration(round(seconds, 1))}"
+
+
+def _count(story: StoryView) -> str:
+    """Return how often the present reason was found, and when last."""
+    run = next((run for run in reversed(story.runs) if run.reason == story.reason), None)
+    if run is None:
+        return ""
+    times = f"{'at least ' if run.count_is_least else ''}{run.count} time{'' if run.count == 1 else 's'}"
+    return f", found {times}, last seen {_second(run.last)}"
 
 
 def _row(run: RunView) -> tuple[str, ...]:

@@ -25,6 +25,10 @@ class Stories(Protocol):
         """Note that this replica schedules from now on; a standby sees pods, but decides nothing about them."""
         return
 
+    async def close(self) -> None:
+        """Note that this replica schedules no longer."""
+        return
+
     def moved(self, info: QueuedPodInfo, place: str, event: str) -> None:
         """Note that a pod entered a sub-queue after an event; the first move begins its story."""
         return

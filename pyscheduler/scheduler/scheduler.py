@@ -290,7 +290,8 @@ class Scheduler:
         for task, attempt in list(self._bindings.items()):
             if self.waiting_pods.is_held_back(attempt.pod.uid):
                 task.cancel()
-        await self._end_by(self._bindings, last_binding)
+        closing = asyncio.create_task(self.stories.close(), name="close stories")
+        await self._end_by([*self._bindings, closing], last_binding)
         # Events are written after the statuses, and need a moment, too.
         await self._end_by([asyncio.create_task(self._flush(), name="flush statuses")], (last_binding + end) / 2)
         close = asyncio.create_task(self._close(), name="close the scheduler")

@@ -42,6 +42,7 @@ from pyscheduler.serving.ports import Ports, probes
 from pyscheduler.serving.version import build_labels, compatibility_labels
 from pyscheduler.stories.book import StoryBook
 from pyscheduler.stories.gauges import register_gauges
+from pyscheduler.stories.lines import log_gap
 from pyscheduler.telemetry.memory_limit import memory_limit_bytes
 from pyscheduler.telemetry.metric_view import metric_view
 from pyscheduler.telemetry.metrics import Metrics
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.cluster.real.base_transport import ConnectingTransport
     from pyscheduler.cluster.real.loop_heartbeat import Heartbeat
-    from pyscheduler.config.types import Configuration
+    from pyscheduler.config.types import Configuration, LeaderElection
     from pyscheduler.flags.run_flags import Flags
     from pyscheduler.framework.recorder import Recorder
     from pyscheduler.scheduler.ports import Transport
@@ -144,6 +145,7 @@ async def serve(
             if not await _begin(scheduler, elector, stop, delay=options.config.delay_cache_until_active):
                 return
             _announce(scheduler, elector, "became leader")
+            _log_gap(scheduler, elector, options.config.leader_election)
             keep_for_good()
             if on_ready is not None:
                 await on_ready(scheduler)
@@ -298,6 +300,16 @@ def _announce(scheduler: Scheduler, elector: LeaderElector | None, what: str) ->
     recorder = scheduler.client.event_recorder(next(iter(scheduler.profiles)))
     note = f"{elector.identity} {what}"
     recorder.event(elector.lease, type="Normal", reason="LeaderElection", action=action, note=note)
+
+
+def _log_gap(scheduler: Scheduler, elector: LeaderElector | None, election: LeaderElection) -> None:
+    """Log since when no replica scheduled, unless a standby took over as soon as the lease was released."""
+    if elector is None or not elector.renewed_before:
+        return
+    now = scheduler.clock.wall()
+    if now - elector.renewed_before > election.retry_period_seconds:
+        lease = f"{election.resource_namespace}/{election.resource_name}"
+        log_gap(scheduler.profiles, elector.renewed_before, now, lease)
 
 
 async def _schedule(scheduler: Scheduler, elector: LeaderElector | None, stop: asyncio.Event) -> None:

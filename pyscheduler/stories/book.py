@@ -5,8 +5,10 @@ appended to a ring of fixed size, which drops its oldest records. The ring has n
 bytes of 50,000 records in 10 ms, and an index would cost more memory than the records.
 
 Each change of a reason is one line of the logger `decision` at `-v=2`, and is given to the listeners. If the same
-reason is found again, only its count, its time and its message change. Events that wake a pod are counted with its
-latest reason, and are not logged one by one: one event may wake ten thousand pods.
+reason is found again, its count, its time and its message change. The count is logged when it is a power of two, once
+in ten minutes, and for all pods when the replica stops. So the logs of a killed replica say at least half of the count.
+Events that wake a pod are counted with its latest reason, and are not logged one by one: one event may wake ten
+thousand pods.
 
 A standby keeps the stories of pending pods, so that it knows since when they wait. Before it leads, it logs nothing and
 keeps no finished story, because another replica decides. When it begins to lead, it logs the reasons that it knows
@@ -15,6 +17,7 @@ already, such as gates.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from bisect import bisect_left
@@ -27,7 +30,7 @@ from typing import TYPE_CHECKING, Final
 from kube_objects.times import seconds_of
 from pyscheduler.framework.events import UNSCHEDULED_POD_ADD
 from pyscheduler.framework.stories import Stories
-from pyscheduler.stories.lines import LOGGER, log_change
+from pyscheduler.stories.lines import LOGGER, log_change, log_count
 from pyscheduler.stories.record import (
     DELETED,
     QUEUED,
@@ -73,6 +76,8 @@ _UID: Final = attrgetter("uid")
 #: So many known reasons are logged at once when a replica begins to lead, and the next ones after so many seconds.
 _LOGGED_AT_ONCE: Final = 200
 _LOG_PAUSE_SECONDS: Final = 0.02
+#: A count is logged with the first attempt of each such period, too.
+_COUNT_SECONDS: Final = 600
 #: So many pending stories stand for all when memory is estimated.
 _SAMPLE: Final = 200
 
@@ -107,6 +112,16 @@ class StoryBook(Stories):
                 log_change(story, run, None)
         if len(known) > _LOGGED_AT_ONCE:
             self._clock.call_later(_LOG_PAUSE_SECONDS, partial(self._log_known, known[_LOGGED_AT_ONCE:]))
+
+    async def close(self) -> None:
+        """Log the final count of each reason that still holds; some at a time, see `_log_known`."""
+        if not self._leads or not _log.isEnabledFor(logging.INFO):
+            return
+        for number, story in enumerate([*self._pending.values()], 1):
+            if story.runs and story.is_pending:
+                log_count(story, story.runs[-1], closed=True)
+            if number % _LOGGED_AT_ONCE == 0:
+                await asyncio.sleep(0)
 
     def moved(self, info: QueuedPodInfo, place: str, event: str) -> None:
         """Begin a story, or note the pod's sub-queue, its gate, and the event that woke it."""
@@ -176,8 +191,11 @@ class StoryBook(Stories):
             self._changed(story, run)
             return
         last.count += 1
+        is_due = not last.count & (last.count - 1) or now // _COUNT_SECONDS > last.last // _COUNT_SECONDS
         last.last, last.message = now, run.message
         last.others = run.others or last.others
+        if is_due and self._leads and _log.isEnabledFor(logging.INFO):
+            log_count(story, last, closed=False)
 
     def _end(self, pod: Pod, reason: str, message: str, node: str) -> None:
         story = self._pending.pop(pod.uid, None)

@@ -4,39 +4,49 @@ A line may have a prefix of whoever collected it (`kubectl logs --prefix --times
 text within a JSON object of theirs. Lines of other loggers are skipped. A line that was cut, because its process was
 killed, lacks the end of its message, and is left out; if the next line follows in the same row, that one is read.
 
-Each line says when a reason began, and how often and until when the reason before was found. So the count of the last
-reason of a process is not known: it is marked as the least. All lines of one process about a pod have the same
-`firstSeen`, because each replica sees a pod at another microsecond. If the line of the reason before is missing, it
-is made from what the next line says. Finally, the reasons of all processes are put in the order of their times, and
-equal reasons that follow each other become one, as in the memory of one process.
+A line of a change says when a reason began, and how often and until when the reason before was found. For the last
+reason of a process, the newest line about its count says so. If the process was killed, the count is marked as the
+least. All lines of one process about a pod have the same `firstSeen`, because each replica sees a pod at another
+microsecond. If the line of the reason before is missing, it is made from what the next line says. Finally, the reasons
+of all processes are put in the order of their times, and equal reasons that follow each other become one, as in the
+memory of one process.
+
+A leader logs for how long no scheduler ran before it. This is a row between the reasons, if the pod waited then.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 import msgspec
 
 from kube_objects.times import parse_time
 from pyscheduler.api import DecodeError
-from pyscheduler.stories.lines import CHANGE, LOGGER
+from pyscheduler.stories.lines import CHANGED, CLOSED, LOGGER, NO_SCHEDULER, REPEATED, STORY
 from pyscheduler.stories.record import ENDS, Run, Story
-from pyscheduler.stories.view import story_view
+from pyscheduler.stories.view import run_view, story_view
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from pyscheduler.stories.view import StoryView
 
 __all__ = ["History"]
 
+T = TypeVar("T")
+
+#: The reason of a row for the time in which no scheduler ran.
+_NO_SCHEDULER: Final = "NoScheduler"
+_ABOUT_PODS: Final = (CHANGED, REPEATED, CLOSED)
 _VALUE: Final = r'(?:"(?:[^"\\]|\\.)*"|[^\s"]+)'
 #: A whole line of the text log, from its time to the end of the message.
 _TEXT: Final = re.compile(
-    rf'(\d{{4}}-\d\d-\d\dT[\d:.]+Z) info {LOGGER} {CHANGE}((?: \w+={_VALUE})+ message="(?:[^"\\]|\\.)*")\s*$'
+    rf"(\d{{4}}-\d\d-\d\dT[\d:.]+Z) info {LOGGER} ({'|'.join((*_ABOUT_PODS, NO_SCHEDULER))})"
+    rf'((?: \w+={_VALUE})+ message="(?:[^"\\]|\\.)*")\s*$'
 )
 _FIELD: Final = re.compile(rf" (\w+)=({_VALUE})")
 #: Where a line of the JSON log begins, if it follows the rest of a line that was cut.
@@ -55,7 +65,7 @@ class _Reason:
 
 @attrs.frozen(kw_only=True)
 class _Change:
-    """One line: the reason that began, and what the line says about the reason before."""
+    """One line about a pod: its present reason, and what the line says about the reason before."""
 
     at: float
     pod: str
@@ -65,8 +75,20 @@ class _Change:
     #: When the pod was created; 0.0 if the line does not say.
     created: float
     queue: str
+    #: How the line begins: whether the run has just begun, or was counted so far, or to its end.
+    kind: str
     run: Run
     before: Run | None
+
+
+@attrs.frozen
+class _Gap:
+    """A time in which no scheduler ran for some profiles, in seconds since the epoch."""
+
+    first: float
+    last: float
+    profiles: tuple[str, ...]
+    message: str
 
 
 class History:
@@ -75,8 +97,9 @@ class History:
     def __init__(self, namespace: str, name: str) -> None:
         self.pod = f"{namespace}/{name}"
         self._name = name
-        #: By uid, time and reason: a collector may deliver a line twice.
-        self._changes: dict[tuple[str, int, str], _Change] = {}
+        #: By uid, time, reason and kind of line: a collector may deliver a line twice.
+        self._changes: dict[tuple[str, int, str, str], _Change] = {}
+        self._gaps: set[_Gap] = set()
         #: The number of lines, and of changes among them.
         self.lines = 0
         self.changes = 0
@@ -89,22 +112,21 @@ class History:
         """Take over the changes in the lines."""
         for line in lines:
             self.lines += 1
-            if CHANGE not in line:
+            if NO_SCHEDULER in line:
+                self._gaps.update(_read_from(line, _gap))
+            if STORY not in line:
                 continue
             self.changes += 1
             if self._name in line:
                 self._read(line)
 
     def _read(self, line: str) -> None:
-        try:
-            found = [_change(fields) for fields in _fields_of(line)]
-        except (KeyError, TypeError, ValueError, DecodeError):  # not a line that this program has written
-            found = []
+        found = _read_from(line, _change)
         if not found:
             self.cut += 1
         for change in found:
             if change.pod == self.pod:
-                self._changes[change.uid, round(change.at * 1e6), change.run.reason] = change
+                self._changes[change.uid, round(change.at * 1e6), change.run.reason, change.kind] = change
             elif change.pod.rpartition("/")[2] == self._name:
                 self.namesakes.add(change.pod)
 
@@ -113,11 +135,20 @@ class History:
         by_uid: dict[str, list[_Change]] = {}
         for change in sorted(self._changes.values(), key=lambda change: change.at):
             by_uid.setdefault(change.uid, []).append(change)
-        return sorted(map(_story, by_uid.values()), key=lambda story: story.first_seen, reverse=True)
+        stories = [_story(changes, self._gaps) for changes in by_uid.values()]
+        return sorted(stories, key=lambda story: story.first_seen, reverse=True)
+
+
+def _read_from(line: str, read: Callable[[_Fields], T]) -> list[T]:
+    """Return what `read` makes of a line; nothing for a line that this program has not written."""
+    try:
+        return [read(fields) for fields in _fields_of(line)]
+    except (KeyError, TypeError, ValueError, DecodeError):
+        return []
 
 
 def _fields_of(line: str) -> Iterator[_Fields]:
-    """Return the fields of a line, with the time as `ts`; nothing if the line was cut."""
+    """Return the fields of a line, with its time as `ts` and its beginning as `msg`; nothing if the line was cut."""
     entry = _json_of(line)
     if entry is not None:
         if entry.get("logger") == LOGGER:
@@ -125,11 +156,11 @@ def _fields_of(line: str) -> Iterator[_Fields]:
             yield entry | {"ts": entry["ts"] / 1000}
         elif "logger" not in entry:  # an object of a collector, with the line in it
             for value in entry.values():
-                if isinstance(value, str) and CHANGE in value:
+                if isinstance(value, str) and LOGGER in value:
                     yield from _fields_of(value)
     elif (found := _TEXT.search(line)) is not None:
-        fields: _Fields = {name: _unquoted(value) for name, value in _FIELD.findall(found[2])}
-        yield fields | {"ts": parse_time(found[1])}
+        fields: _Fields = {name: _unquoted(value) for name, value in _FIELD.findall(found[3])}
+        yield fields | {"ts": parse_time(found[1]), "msg": found[2]}
 
 
 def _json_of(line: str) -> _Fields | None:
@@ -147,17 +178,24 @@ def _unquoted(value: str) -> str:
     return msgspec.json.decode(value, type=str) if value.startswith('"') else value
 
 
-def _change(fields: Mapping[str, Any]) -> _Change:
+def _gap(fields: _Fields) -> _Gap:
+    if fields["msg"] != NO_SCHEDULER:
+        raise ValueError
+    times = parse_time(fields["from"]), parse_time(fields["until"])
+    return _Gap(*times, _list(fields["profiles"]), str(fields["message"]))
+
+
+def _change(fields: _Fields) -> _Change:
     """Return the change in a line; raise `KeyError`, `TypeError`, `ValueError` or `DecodeError` if there is none."""
-    at = float(fields["ts"])
+    at, kind = float(fields["ts"]), fields["msg"]
+    if kind not in _ABOUT_PODS:
+        raise ValueError
     before = None
     if "before" in fields:
         last = parse_time(fields["beforeLast"])
-        woken = {}
-        for part in filter(None, str(fields.get("beforeWokenBy", "")).split(",")):
-            event, _, count = part.rpartition(":")
-            woken[event] = int(count)
-        before = Run(str(fields["before"]), "", last, last, int(fields["beforeCount"]), woken=woken)
+        count, woken = int(fields["beforeCount"]), _woken(fields.get("beforeWokenBy", ""))
+        before = Run(str(fields["before"]), "", last, last, count, woken=woken)
+    is_new = kind == CHANGED
     return _Change(
         at=at,
         pod=str(fields["pod"]),
@@ -166,11 +204,14 @@ def _change(fields: Mapping[str, Any]) -> _Change:
         first_seen=str(fields["firstSeen"]),
         created=parse_time(fields["created"]) if "created" in fields else 0.0,
         queue=str(fields.get("queue", "")),
+        kind=kind,
         run=Run(
             str(fields["reason"]),
             str(fields["message"]),
-            at,
-            at,
+            at if is_new else parse_time(fields["since"]),
+            at if is_new else parse_time(fields["last"]),
+            1 if is_new else int(fields["count"]),
+            woken=_woken(fields.get("wokenBy", "")),
             plugins=_list(fields.get("plugins", "")),
             node=str(fields.get("node", "")),
             others=_list(fields.get("others", "")),
@@ -183,31 +224,49 @@ def _list(text: object) -> tuple[str, ...]:
     return tuple(filter(None, str(text).split(",")))
 
 
-def _story(changes: list[_Change]) -> StoryView:
+def _woken(text: object) -> dict[str, int]:
+    pairs = (part.rpartition(":") for part in _list(text))
+    return {event: int(count) for event, _, count in pairs}
+
+
+def _story(changes: list[_Change], gaps: Collection[_Gap]) -> StoryView:
     """Return the story of one pod; `changes` are in order of time."""
     reasons: list[_Reason] = []
     #: By `firstSeen`, the last reason of each process.
     last: dict[str, _Reason] = {}
     for change in changes:
+        reason = last.get(change.first_seen)
+        if change.kind != CHANGED:
+            if reason is None or not reason.run.is_like(change.run):
+                reason = last[change.first_seen] = _Reason(change.run)
+                reasons.append(reason)
+            reason.run, reason.is_least = change.run, change.kind == REPEATED
+            continue
         if change.before is not None:
-            reason = last.get(change.first_seen)
             if reason is None or reason.run.reason != change.before.reason:
                 reason = _Reason(change.before)
                 reasons.append(reason)
             _complete(reason, change.before)
         last[change.first_seen] = _Reason(change.run)
         reasons.append(last[change.first_seen])
+    newest = changes[-1]
+    first_seen = min(parse_time(change.first_seen) for change in changes)
+    created = max(change.created for change in changes)
+    end = min((reason.run.first for reason in reasons if reason.run.reason in ENDS), default=math.inf)
+    reasons += [
+        _Reason(Run(_NO_SCHEDULER, gap.message, gap.first, gap.last), is_least=False)
+        for gap in gaps
+        if newest.profile in gap.profiles and gap.last > (created or first_seen) and gap.first < end
+    ]
     joined: list[_Reason] = []
     for reason in sorted(reasons, key=lambda reason: reason.run.first):
         if joined and joined[-1].run.is_like(reason.run):
             _join(joined[-1], reason)
         else:
             joined.append(reason)
-    newest = changes[-1]
-    first_seen = min(parse_time(change.first_seen) for change in changes)
-    runs = [reason.run for reason in joined]
-    created = max(change.created for change in changes)
+    runs = [reason.run for reason in joined if reason.run.reason != _NO_SCHEDULER]
     found = story_view(Story(newest.pod, newest.uid, newest.profile, first_seen, created, newest.queue, runs))
+    found.runs = [run_view(reason.run) for reason in joined]
     for view, reason in zip(found.runs, joined, strict=True):
         view.count_is_least = reason.is_least and reason.run.reason not in ENDS
     return found

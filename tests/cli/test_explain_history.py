@@ -66,6 +66,20 @@ def test_table_of_a_story(logs: Path, run: Run) -> None:
     ]
 
 
+def test_verdict_of_a_pod_that_waits(tmp_path: Path, run: Run) -> None:
+    """It says how often the reason was found, at least, and when last."""
+    repeated = (
+        FIRST.splitlines()[2]
+        .replace("changed", "repeated")
+        .replace(" message=", " since=2026-11-29T09:01:01Z last=2026-11-29T12:03:04.5Z count=16 message=")
+    )
+    file = tmp_path / "logs.txt"
+    file.write_text(f"{FIRST}\n{repeated}")
+    _, out, _ = run("explain", "--history", "web/p", "--from", file)
+    since = "Verdict: waits: Unschedulable, since 2026-11-29T09:00:00Z"
+    assert out.splitlines()[1] == f"{since}, found at least 16 times, last seen 2026-11-29T12:03:04Z"
+
+
 def test_json_of_a_story(logs: Path, run: Run) -> None:
     """The fields are those of `GET /debug/story`."""
     code, out, _ = run("explain", "--history", "p", "-n", "web", "--from", logs, "-o", "json")

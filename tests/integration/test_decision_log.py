@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,10 @@ profiles: [{schedulerName: pyscheduler}]
 
 
 async def test_history_after_the_leader_was_killed(tmp_path: Path, served_cluster: Served) -> None:
-    """The logs of a killed leader and of its successor give one story: reasons, events, and the node at the end."""
+    """The logs of a killed leader and of its successor give one story: reasons, events, and the node at the end.
+
+    It has a row for the time between the two. The successor logs at its end how often the other pod was tried.
+    """
     cluster, api = served_cluster.cluster, served_cluster.api
     cluster.add(*nodes(1), pod_manifest("large", requests={"cpu": "64"}), pod_manifest("other", requests={"cpu": "65"}))
     config = tmp_path / "config.yaml"
@@ -107,6 +111,8 @@ async def test_history_after_the_leader_was_killed(tmp_path: Path, served_cluste
             cluster.add(node_manifest("free", allocatable={"cpu": "64", "memory": "8Gi"}))
             await api.until_bound(1)
             await successor.said('"reason":"Scheduled"')
+            successor.send(signal.SIGTERM)
+            assert await successor.ended() == 0
     killed, other = tmp_path / "killed.log", tmp_path / "other.log"
     # The last line is cut, as the kernel cuts a write of a process that is killed.
     killed.write_text("\n".join([*leader.err, leader.err[-1][:-10]]))
@@ -117,6 +123,9 @@ async def test_history_after_the_leader_was_killed(tmp_path: Path, served_cluste
     (story,) = json.loads("\n".join(shown.out))["stories"]
     assert (story["pod"], story["reason"], story["pending"]) == ("default/large", "Scheduled", False)
     first, *_, last = story["runs"]
+    assert [run["message"] for run in story["runs"] if run["reason"] == "NoScheduler"] == [
+        "the lease kube-system/pyscheduler had no leader"
+    ]
     assert (first["reason"], first["plugins"], first["wokenBy"]) == (
         "Unschedulable",
         ["NodeResourcesFit"],
@@ -130,3 +139,8 @@ async def test_history_after_the_leader_was_killed(tmp_path: Path, served_cluste
     text = "\n".join(shown.out)
     assert "Verdict: Scheduled, after a wait of" in text
     assert "untolerated taint" in text
+    (closed,) = [entry for entry in decisions(successor.err) if entry["msg"] == "Pod story closed"]
+    assert (closed["pod"], closed["reason"]) == ("default/other", "Unschedulable")
+    async with program("explain", "--history", "other", "--from", str(other)) as shown:
+        assert await shown.ended() == 0
+    assert f", found {closed['count']} time" in shown.out[1]

@@ -129,6 +129,41 @@ async def test_new_leader_logs_the_reasons_that_it_knows(clock: VirtualClock, ca
     assert "pod=web/p200 " in caplog.messages[201]
 
 
+async def test_counts_are_logged_seldom(book: StoryBook, clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
+    """A count that is a power of two is logged, and the first one of each ten minutes."""
+    caplog.set_level(logging.INFO, logger="decision")
+    logged = []
+    for number in range(1, 201):
+        caplog.clear()
+        book.waits(pod_of("p"), "Unschedulable", NO_NODE)
+        logged += [number] * len(caplog.messages)
+        await clock.advance(10)
+    assert logged == [1, 2, 4, 8, 16, 32, 61, 64, 121, 128, 181]
+
+
+async def test_final_counts_are_logged_at_the_end(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
+    """A leader that stops logs a line for each pod that waits, and lets others work meanwhile; a standby logs none."""
+    caplog.set_level(logging.INFO, logger="decision")
+    book = StoryBook(clock)
+    for number in range(300):
+        book.waits(pod_of(f"p{number}"), "SchedulingGated")
+    await book.close()
+    assert caplog.messages == []
+    book.begin()
+    await clock.advance(1)
+    book.waits(pod_of("p0"), "SchedulingGated")
+    book.bound(pod_of("p1"), "n")
+    caplog.clear()
+    closing = asyncio.create_task(book.close())
+    await asyncio.sleep(0)
+    assert len(caplog.messages) == 200
+    await closing
+    assert len(caplog.messages) == 299
+    first = caplog.messages[0]
+    assert first.startswith("Pod story closed pod=web/p0 ")
+    assert "since=2026-01-01T00:00:00.000000Z last=2026-01-01T00:00:01.000000Z count=2" in first
+
+
 @pytest.mark.slow
 def test_memory_of_many_stories(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
     """Stories of 10,000 pending and 50,000 finished pods take at most 32 MiB, and the metric says about how much."""

@@ -6,6 +6,7 @@ import json
 import logging
 import random
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import attrs
@@ -16,6 +17,7 @@ from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import ObjectMeta, Pod, PodSpec
 from pyscheduler.stories.book import StoryBook
 from pyscheduler.stories.history import History
+from pyscheduler.stories.lines import log_gap
 from pyscheduler.stories.view import StoryView, story_view
 from pyscheduler.telemetry import logs
 
@@ -38,6 +40,12 @@ class Replica:
 
     def does(self, act: Callable[[StoryBook], object]) -> None:
         """Let something happen, and take over the lines about it."""
+        with self.taking_over():
+            act(self.book)
+
+    @contextmanager
+    def taking_over(self) -> Iterator[None]:
+        """Take over the lines that are written meanwhile."""
         formatter = logs._JSONFormatter() if self.is_json else logs._KeyValueFormatter()
         replica = self
 
@@ -50,7 +58,7 @@ class Replica:
         logger = logging.getLogger("decision")
         logger.addHandler(handler)
         try:
-            act(self.book)
+            yield
         finally:
             logger.removeHandler(handler)
 
@@ -127,7 +135,7 @@ async def test_history_equals_memory(is_json: bool, events: list[int], seed: int
 
 
 async def test_lines_of_two_replicas_and_two_pods(clock: VirtualClock) -> None:
-    """The story goes on with the next leader; how often the killed one found its last reason is not known."""
+    """The story goes on with the next leader; of a killed leader, at least half of the attempts are known."""
     first, second = Replica(clock, is_json=True), Replica(clock)
     for name in ("p", "other"):
         first.does(partial(StoryBook.waits, pod=pod_of(name), reason="Unschedulable", message="full", plugins=("Fit",)))
@@ -141,12 +149,40 @@ async def test_lines_of_two_replicas_and_two_pods(clock: VirtualClock) -> None:
     second.does(lambda book: book.ended(pod_of("p"), "Preempted", node="n1", others=("web/q",)))
     (story,) = rebuilt([*second.lines, *first.lines])
     assert [(run.reason, run.count, run.count_is_least, run.message) for run in story.runs] == [
-        ("Unschedulable", 3, True, "fuller"),
+        ("Unschedulable", 6, True, "fuller"),
         ("Scheduled", 1, False, ""),
         ("Preempted", 1, False, ""),
     ]
     assert story.runs[2].others == ("web/q",)
     assert [other.pod for other in rebuilt([*second.lines, *first.lines], "other")] == ["web/other"]
+
+
+@pytest.mark.parametrize("is_json", [False, True], ids=["text", "json"])
+@pytest.mark.parametrize(
+    ("is_stopped", "count", "last"),
+    [
+        pytest.param(True, 11, "2026-01-01T00:01:40.000000Z", id="SIGTERM"),
+        pytest.param(False, 8, "2026-01-01T00:01:10.000000Z", id="SIGKILL"),
+    ],
+)
+async def test_count_of_the_last_reason(
+    is_json: bool, is_stopped: bool, count: int, last: str, clock: VirtualClock
+) -> None:
+    """A leader that stops logs the final count; the logs of a killed leader have at least half of it."""
+    replica = Replica(clock, is_json)
+    for _ in range(10):
+        replica.does(lambda book: book.waits(pod_of("p"), "Unschedulable", "full", plugins=("Fit",)))
+        await clock.advance(10)
+    replica.does(lambda book: book.waits(pod_of("p"), "Unschedulable", "fuller", plugins=("Fit",)))
+    replica.book.pending["uid-of-p"].runs[-1].woken = {"NodeAdd": 2}
+    if is_stopped:
+        with replica.taking_over():
+            await replica.book.close()
+    (story,) = rebuilt([*replica.lines, *replica.lines])
+    (run,) = story.runs
+    assert (run.count, run.last, run.count_is_least) == (count, last, not is_stopped)
+    assert run.first == story.first_seen
+    assert (run.message, run.woken_by) == (("fuller", {"NodeAdd": 2}) if is_stopped else ("full", {}))
 
 
 @pytest.mark.parametrize("is_json", [False, True], ids=["text", "json"])
@@ -158,6 +194,35 @@ def test_story_has_the_creation_time_of_the_pod(is_json: bool, clock: VirtualClo
     replica.does(lambda book: book.waits(pod_of("q"), "Unschedulable", "full"))
     assert [story.created for story in rebuilt(replica.lines)] == ["2026-01-01T00:00:00.000000Z"]
     assert [story.created for story in rebuilt(replica.lines, "q")] == [""]
+
+
+@pytest.mark.parametrize("is_json", [False, True], ids=["text", "json"])
+async def test_row_for_the_time_without_a_scheduler(is_json: bool, clock: VirtualClock) -> None:
+    """It is between the reasons of the two leaders; a pod that did not wait then, or of another profile, has no row."""
+    first, second = Replica(clock, is_json), Replica(clock, is_json)
+    for name in ("p", "bound"):
+        first.does(partial(StoryBook.waits, pod=pod_of(name), reason="Unschedulable", plugins=("Fit",)))
+    first.does(lambda book: book.bound(pod_of("bound"), "n1"))
+    died = clock.wall()
+    await clock.advance(60)
+    with second.taking_over():
+        log_gap(("batch", "pyscheduler"), died, clock.wall(), "kube-system/pyscheduler")
+        log_gap(("other",), died, clock.wall(), "kube-system/other")
+    await clock.advance(1)
+    for name in ("p", "later"):
+        second.does(partial(StoryBook.waits, pod=pod_of(name), reason="Unschedulable", plugins=("Fit",)))
+    lines = [*second.lines, *second.lines, *first.lines]
+    (story,) = rebuilt(lines)
+    assert [(run.reason, run.first, run.last, run.count_is_least) for run in story.runs] == [
+        ("Unschedulable", "2026-01-01T00:00:00.000000Z", "2026-01-01T00:00:00.000000Z", True),
+        ("NoScheduler", "2026-01-01T00:00:00.000000Z", "2026-01-01T00:01:00.000000Z", False),
+        ("Unschedulable", "2026-01-01T00:01:01.000000Z", "2026-01-01T00:01:01.000000Z", True),
+    ]
+    assert story.runs[1].message == "the lease kube-system/pyscheduler had no leader"
+    assert (story.reason, story.pending) == ("Unschedulable", True)
+    for name in ("bound", "later"):
+        (other,) = rebuilt(lines, name)
+        assert "NoScheduler" not in [run.reason for run in other.runs]
 
 
 async def test_pods_of_the_same_name_have_stories_of_their_own(clock: VirtualClock) -> None:

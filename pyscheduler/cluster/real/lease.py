@@ -122,6 +122,11 @@ class LeaderElector:
         return self._keeper.lease
 
     @property
+    def renewed_before(self) -> float:
+        """Return when an earlier leader renewed or released the lease last, in epoch seconds; 0.0 if none did."""
+        return self._keeper.renewed_before
+
+    @property
     def is_leader(self) -> bool:
         """Return True if this replica leads at this moment; cheap, and right from any thread."""
         return not self._released and self._keeper.leads()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from kube_objects.kinds import LEASES
+from kube_objects.times import seconds_of
 from pyscheduler.api import DecodeError, Lease, LeaseSpec, decode
 from pyscheduler.cluster.real.lease_rules import Move
 from pyscheduler.cluster.real.pacing import Watchdog
@@ -104,6 +105,8 @@ class LeaseKeeper:
         self._metadata: dict[str, Any] = {}
         #: The lease last seen, for those who tell of it; None before.
         self.lease: Lease | None = None
+        #: When the lease was renewed or released before this replica took it; 0.0 if there was no lease.
+        self.renewed_before = 0.0
         self._has_written = False
         self._asked = ""
         self._granted: set[str] = set()
@@ -242,10 +245,11 @@ class LeaseKeeper:
         written = self._take(answer, self._asked)
         if written.holder_identity != rules.identity:
             raise TransportError(f"{self._asked} {self._path}: the answer names another holder than was written")
-        led = rules.leading
+        led, before = rules.leading, rules.spec
         after = rules.wrote(written, asked_at, clock.now())
         if rules.leading and not led:
             _log.info("Successfully acquired lease lease=%s identity=%s", self._key, rules.identity)
+            self.renewed_before = seconds_of(before.renew_time) if before is not None else 0.0
             self._listener.led()
         return after
 

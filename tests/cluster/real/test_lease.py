@@ -66,6 +66,7 @@ async def test_standby_takes_over_after_the_lease_duration(stage: Any, candidate
     spec = lease(stage)["spec"]
     assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("b", 1)
     assert spec["acquireTime"] > renewed
+    assert (a.elector.renewed_before, format_micro_time(b.elector.renewed_before)) == (0.0, renewed)
 
 
 async def test_standby_takes_over_at_once_after_a_release(stage: Any, candidate: Any) -> None:
@@ -91,6 +92,7 @@ async def test_standby_takes_over_at_once_after_a_release(stage: Any, candidate:
     await stage.clock.advance(2)
     assert b.leads
     assert lease(stage)["spec"]["leaseTransitions"] == 1
+    assert format_micro_time(b.elector.renewed_before) == now
 
 
 async def test_release_means_not_leading_from_its_first_moment(stage: Any, candidate: Any) -> None:
