@@ -13,7 +13,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["lines_of", "print_line", "unwritable_output"]
+__all__ = ["exits_after_mistakes", "lines_of", "print_line", "print_mistakes", "unwritable_output"]
 
 #: The most mistakes that are shown.
 _MOST_LINES: Final = 50
@@ -35,6 +35,24 @@ def unwritable_output() -> Iterator[None]:
         if error.errno != errno.EPIPE:
             click.echo(f"error: the output cannot be written: {os.strerror(error.errno).lower()}", err=True)
         sys.exit(1)
+
+
+@contextmanager
+def exits_after_mistakes(code: int) -> Iterator[None]:
+    """Print a `PySchedulerError` as lines on standard error, and exit with the code."""
+    from kube_objects.errors import PySchedulerError
+
+    try:
+        yield
+    except PySchedulerError as error:
+        print_mistakes(error)
+        sys.exit(code)
+
+
+def print_mistakes(error: Exception) -> None:
+    """Print one line per mistake on standard error."""
+    for line in lines_of(error):
+        click.echo(f"error: {line}", err=True)
 
 
 def print_line(line: bytes) -> None:

@@ -142,14 +142,13 @@ def command(**options: Any) -> None:
     _check(given)
     if given.cases is not None:
         sys.exit(_explain_cases(given.cases, given.workers))
-    from pyscheduler.cli.error_output import lines_of
+    from pyscheduler.cli.error_output import print_mistakes
     from pyscheduler.cli.explain_pods import explain_pods
 
     answers = asyncio.run(explain_pods(given))
     _show(answers.found, answers.notes, given.output or "table", given.top)
     for mistake in answers.mistakes:
-        for line in lines_of(mistake):
-            click.echo(f"error: {line}", err=True)
+        print_mistakes(mistake)
     if answers.mistakes:
         sys.exit(1)
     if any(each.explanation is not None and each.explanation.contradicts for each in answers.found):

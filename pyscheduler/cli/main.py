@@ -6,7 +6,6 @@ Other Python packages can add subcommands (`added_commands`).
 from __future__ import annotations
 
 import gc
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -99,16 +98,10 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; print one line on stderr for each mistake and exit with code 1."""
-    from kube_objects.errors import PySchedulerError
-    from pyscheduler.cli.error_output import lines_of, unwritable_output
+    from pyscheduler.cli.error_output import exits_after_mistakes, unwritable_output
 
     # Imports and large inputs create many objects and little garbage: by default, looking for it takes a tenth of the
     # time of a start.
     gc.set_threshold(20_000, *gc.get_threshold()[1:])
-    try:
-        with unwritable_output():
-            cli.main(args=list(arguments) if arguments is not None else None, prog_name="pyscheduler")
-    except PySchedulerError as error:
-        for line in lines_of(error):
-            click.echo(f"error: {line}", err=True)
-        sys.exit(1)
+    with exits_after_mistakes(1), unwritable_output():
+        cli.main(args=list(arguments) if arguments is not None else None, prog_name="pyscheduler")

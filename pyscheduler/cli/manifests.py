@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.errors import ConfigError, os_error_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +21,7 @@ def manifests_of(file: str) -> list[dict[str, Any]]:
     try:
         text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
-        raise ConfigError((error.strerror or str(error)).lower(), source=file) from error
+        raise ConfigError(os_error_text(error), source=file) from error
     return read_manifests(text, source="standard input" if file == "-" else file)
 
 

@@ -107,7 +107,7 @@ def _run_again_and_again(flags: Flags, built_in: str) -> None:
     """Run a scheduler, and run the program anew when the code has changed; after a mistake, wait for a change."""
     from kube_objects.clock import LoopClock
     from kube_objects.errors import PySchedulerError
-    from pyscheduler.cli.error_output import lines_of
+    from pyscheduler.cli.error_output import print_mistakes
     from pyscheduler.serving.code_reload import restart, stop_on_change
 
     async def changed() -> None:
@@ -117,8 +117,7 @@ def _run_again_and_again(flags: Flags, built_in: str) -> None:
         if not _run(flags, built_in):
             return
     except PySchedulerError as error:
-        for line in lines_of(error):
-            click.echo(f"error: {line}", err=True)
+        print_mistakes(error)
         click.echo("waiting for a change of the code", err=True)
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(changed())
@@ -194,7 +193,7 @@ def _write_config(found: Effective, flags: Flags) -> None:
     from pyscheduler.config.completed import completed
     from pyscheduler.config.dump import dump
     from pyscheduler.config.problems import found_in
-    from pyscheduler.framework.errors import ConfigError
+    from pyscheduler.framework.errors import ConfigError, os_error_text
     from pyscheduler.runtime.assembly.discovery import discover
 
     with found_in(found.config.source):
@@ -203,5 +202,5 @@ def _write_config(found: Effective, flags: Flags) -> None:
     try:
         Path(path).write_text(dump(completed(found.config), sort_keys=True), encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"--write-config-to: {path}: {(error.strerror or str(error)).lower()}") from error
+        raise ConfigError(f"--write-config-to: {path}: {os_error_text(error)}") from error
     _log.info("Wrote configuration file=%s", path)

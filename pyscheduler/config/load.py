@@ -28,7 +28,7 @@ from pyscheduler.config.snapshot_file import CONFIGURATION, is_snapshot, members
 from pyscheduler.config.types import API_VERSION, GROUP, KIND, Configuration
 from pyscheduler.config.validation import problems_of
 from pyscheduler.config.yaml_text import read
-from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.errors import ConfigError, os_error_text
 from pyscheduler.framework.in_tree_args import IN_TREE_ARGS
 
 __all__ = ["Draft", "default_configuration", "draft", "load", "loads"]
@@ -77,7 +77,7 @@ def draft(path: str | os.PathLike[str] | None, *, gates: Mapping[str, bool] | No
         with open(source, "rb") as file:  # noqa: PTH123 - a path object adds nothing here
             content = file.read()
     except OSError as error:
-        raise ConfigError((error.strerror or str(error)).lower(), source=source) from error
+        raise ConfigError(os_error_text(error), source=source) from error
     if is_snapshot(content):
         (content,) = members(content, CONFIGURATION, source=source)
     try:

@@ -37,6 +37,7 @@ __all__ = [
     "TooManyRequestsError",
     "TransportError",
     "UnauthorizedError",
+    "os_error_text",
     "raise_own_cancellation",
     "text_of",
     "without_frames",
@@ -84,6 +85,11 @@ def without_frames(error: E) -> E:
                 *(each.exceptions if isinstance(each, BaseExceptionGroup) else ()),
             )
     return error
+
+
+def os_error_text(error: OSError) -> str:
+    """Return what the operating system says of an error, in lower case and without the file's name."""
+    return (error.strerror or str(error)).lower()
 
 
 def text_of(error: BaseException) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.errors import ConfigError, os_error_text
 from pyscheduler.serving.self_signing import BETWEEN, make_self_signed
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _read(path: str, flag: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise ConfigError(f"{flag}: {path}: {(error.strerror or str(error)).lower()}") from error
+        raise ConfigError(f"{flag}: {path}: {os_error_text(error)}") from error
 
 
 def ensure_folder(folder: str, address: str) -> tuple[str, str]:
@@ -65,9 +65,7 @@ def ensure_folder(folder: str, address: str) -> tuple[str, str]:
             key.touch(mode=0o600)
             key.write_bytes(pair.key)
         except OSError as error:
-            raise ConfigError(
-                f"--cert-dir: {error.filename or folder}: {(error.strerror or str(error)).lower()}"
-            ) from error
+            raise ConfigError(f"--cert-dir: {error.filename or folder}: {os_error_text(error)}") from error
         _log.info("Generated self-signed certificate file=%s key=%s", cert, key)
     return str(cert), str(key)
 

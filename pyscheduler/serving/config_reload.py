@@ -26,7 +26,7 @@ from pyscheduler.config.fields import fields_of
 from pyscheduler.config.forms import in_file
 from pyscheduler.config.load import loads
 from pyscheduler.config.types import Configuration
-from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.errors import ConfigError, os_error_text
 from pyscheduler.framework.work_sources import WorkSourcePlugin
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class ConfigReloader:
             content = await asyncio.to_thread(Path(self._path).read_bytes)
         except OSError as error:
             if not self._has_failed:
-                self._refuse(f"{self._path}: {(error.strerror or str(error)).lower()}")
+                self._refuse(f"{self._path}: {os_error_text(error)}")
             self._seen, self._has_failed = None, True
             return
         if content == self._seen:

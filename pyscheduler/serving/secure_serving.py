@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
-from pyscheduler.framework.errors import APIError, ConfigError, TransportError
+from pyscheduler.framework.errors import APIError, ConfigError, TransportError, os_error_text
 from pyscheduler.serving.api_status import api_status, quoted
 from pyscheduler.serving.authentication import Authenticator, Unauthenticated, certificate_end, shown_certificate
 from pyscheduler.serving.authorization import Authorizer
@@ -167,7 +167,7 @@ class SecureServer:
         try:
             return [Path(path).read_bytes()]
         except OSError as error:
-            raise ConfigError(f"--client-ca-file: {path}: {(error.strerror or str(error)).lower()}") from error
+            raise ConfigError(f"--client-ca-file: {path}: {os_error_text(error)}") from error
 
     async def _look_up(self, reviewer: Reviewer) -> bytes:
         data = (await reviewer.get(_LOOKUP_PATH)).get("data")

@@ -18,7 +18,7 @@ import attrs
 import yaml
 from prometheus_client import Metric
 
-from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.errors import ConfigError, os_error_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -84,7 +84,7 @@ def _read_manifest(path: str) -> dict[str, str]:
     try:
         mapping: Any = yaml.load(Path(path).read_bytes(), Loader=yaml.SafeLoader)
     except OSError as error:
-        raise ConfigError(f"{_FLAG}: {path}: {(error.strerror or str(error)).lower()}") from error
+        raise ConfigError(f"{_FLAG}: {path}: {os_error_text(error)}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{_FLAG}: {path} is not YAML: {' '.join(str(error).split())}") from error
     if isinstance(mapping, dict) and set(mapping) == {"allowListMapping"}:

@@ -26,20 +26,15 @@ def command(bundle: str, rules_file: str) -> None:
 
     The exit code is 0 if the run keeps all rules, 4 if it breaks one, and 2 if a file cannot be read.
     """
-    from pyscheduler.cli.error_output import lines_of
-    from pyscheduler.framework.errors import ConfigError
+    from pyscheduler.cli.error_output import exits_after_mistakes
     from pyscheduler_lab.results.bundle import read_bundle
     from pyscheduler_lab.results.measures import Measures
     from pyscheduler_lab.results.rules import broken_rules, read_rules
 
-    try:
+    with exits_after_mistakes(2):
         rules = read_rules(rules_file)
         measures = Measures.of(read_bundle(Path(bundle)).tables)
         broken = [*broken_rules(rules, measures)]
-    except ConfigError as error:
-        for line in lines_of(error):
-            click.echo(f"error: {line}", err=True)
-        sys.exit(2)
     for rule, problem in broken:
         click.echo(f"{rules_file}:{rule.line}: {problem}")
     if broken:

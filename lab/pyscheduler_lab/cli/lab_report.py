@@ -27,7 +27,7 @@ def command(folders: tuple[str, ...], output: str, title: str) -> None:
       pyscheduler simulate --trace philly --vc vc1 --compare fifo,binpack,kai --out results
       pyscheduler lab report results -o report.html
     """
-    from pyscheduler.framework.errors import ConfigError
+    from pyscheduler.framework.errors import ConfigError, os_error_text
     from pyscheduler_lab.cli.result_text import text_of
     from pyscheduler_lab.report.page import page_of
     from pyscheduler_lab.report.series import names_of, series_of_run
@@ -39,5 +39,5 @@ def command(folders: tuple[str, ...], output: str, title: str) -> None:
     try:
         Path(output).write_bytes(page)
     except OSError as error:
-        raise ConfigError((error.strerror or str(error)).lower(), source=f"--output: {output}") from error
+        raise ConfigError(os_error_text(error), source=f"--output: {output}") from error
     click.echo(f"wrote {output}: {len(runs)} runs, {len(page):,} bytes")

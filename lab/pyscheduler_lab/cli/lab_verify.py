@@ -29,12 +29,11 @@ def command(folder: str) -> None:
 
     The exit code is 0 if everything is equal, 1 if something differs, and 2 if a bundle cannot be read.
     """
-    from pyscheduler.cli.error_output import lines_of
-    from pyscheduler.framework.errors import ConfigError
+    from pyscheduler.cli.error_output import exits_after_mistakes
     from pyscheduler_lab.results.bundle import bundles_in
     from pyscheduler_lab.results.verification import other_versions
 
-    try:
+    with exits_after_mistakes(2):
         bundles = bundles_in(Path(folder))
         differs = False
         for bundle in bundles:
@@ -47,10 +46,6 @@ def command(folder: str) -> None:
             else:
                 for line in other_versions(bundle):
                     click.echo(f"note: {line}", err=True)
-    except ConfigError as error:
-        for line in lines_of(error):
-            click.echo(f"error: {line}", err=True)
-        sys.exit(2)
     if differs:
         sys.exit(1)
 

@@ -189,13 +189,12 @@ def command(context: click.Context, /, **options: Any) -> None:
       pyscheduler simulate --trace philly --vc vc1 --nodes 24x8gpu --config configs/coscheduling.yaml
       pyscheduler simulate --trace philly --merge-vcs --jobs 300 --compare fifo,drf,kai --out results
     """
-    from pyscheduler.cli.error_output import lines_of
-    from pyscheduler.framework.errors import ConfigError
+    from pyscheduler.cli.error_output import exits_after_mistakes
     from pyscheduler_lab.cli.simulate_compare import compare_policies
     from pyscheduler_lab.cli.simulate_trace import SimulateOptions, replay
 
     given = SimulateOptions(**options)
-    try:
+    with exits_after_mistakes(2):
         if given.batch_cases is not None or given.queue_cases is not None:
             _check_case_usage(context)
             sys.exit(_answer_cases(given))
@@ -206,10 +205,6 @@ def command(context: click.Context, /, **options: Any) -> None:
             compare_policies(given, given.trace)
         else:
             replay(given, given.trace)
-    except ConfigError as error:
-        for line in lines_of(error):
-            click.echo(f"error: {line}", err=True)
-        sys.exit(2)
 
 
 def _check_usage(context: click.Context, *, has_trace: bool, has_files: bool) -> None:

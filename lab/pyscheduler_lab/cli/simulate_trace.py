@@ -151,10 +151,10 @@ def progress_line() -> Iterator[Callable[..., object]]:
 
 def _unfinished_lines(tables: Tables) -> Iterator[str]:
     """Yield a line for each of the first jobs that did not finish, and how many more there are."""
-    from pyscheduler_lab.results.tables import NO_REASON, UNSCHEDULABLE
+    from pyscheduler_lab.results.tables import NO_REASON, UNFINISHED, UNSCHEDULABLE
 
     jobs = tables.jobs.select(["job", "outcome", "reason", "message"]).to_pylist()
-    rows = [row for row in jobs if row["outcome"] in {"waiting", "never_ran"}]
+    rows = [row for row in jobs if row["outcome"] in UNFINISHED]
     for row in rows[:_MOST_NAMED]:
         what = "never ran" if row["outcome"] == "never_ran" else "did not finish"
         code = "" if row["reason"] == UNSCHEDULABLE else f"{row['reason']}: "

@@ -17,7 +17,7 @@ import yaml
 
 from kube_objects.durations import parse_duration
 from kube_testserver.manifests import UNREADABLE
-from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.errors import ConfigError, os_error_text
 from pyscheduler_lab.clusters.forms import nodes_of_form, read_shape
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def read_failures(path: str | Path, cluster: Cluster) -> Failures:
         text = Path(path).read_bytes()
         file = msgspec.convert(yaml.safe_load(text) or {}, _File)
     except OSError as error:
-        raise ConfigError((error.strerror or str(error)).lower(), source=source) from error
+        raise ConfigError(os_error_text(error), source=source) from error
     except (msgspec.ValidationError, *UNREADABLE) as error:
         raise ConfigError(" ".join(str(error).split()), source=source) from error
     watts = {node.gpu_model: node.watts for node in cluster.nodes}

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.errors import ConfigError, os_error_text
 from pyscheduler_lab.clusters.cluster import NODE_LISTS
 from pyscheduler_lab.results.provenance import Checkout, checkout, sha256_of_path, sha256_of_text, versions
 from pyscheduler_lab.results.settings import FILES, RunSettings
@@ -106,7 +106,7 @@ def new_folder(path: str) -> Path:
         if any(folder.iterdir()):
             raise ConfigError("the folder is not empty; name a new one", source=f"--out: {path}")
     except OSError as error:
-        raise ConfigError((error.strerror or str(error)).lower(), source=f"--out: {path}") from error
+        raise ConfigError(os_error_text(error), source=f"--out: {path}") from error
     return folder
 
 
@@ -185,7 +185,7 @@ def read_bundle(folder: Path) -> Bundle:
     try:
         run = msgspec.json.decode((folder / _RUN).read_bytes(), type=RunFile)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
+        why = os_error_text(error)
         raise ConfigError(f"not a bundle of a run: {why}", source=str(folder / _RUN)) from error
     except msgspec.DecodeError as error:
         raise ConfigError(f"not a bundle of a run: {error}", source=str(folder / _RUN)) from error

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from pyscheduler_lab.results.measures import SHORTEST_SECONDS, Measures
+from pyscheduler_lab.results.tables import UNFINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -262,10 +263,10 @@ def series_of(measures: Measures) -> list[float] | None:
 def unfinished_of(tables: Tables) -> list[Unfinished]:
     """Return why jobs did not finish, the most frequent reason first; jobs that run without an end are not listed."""
     jobs = tables.jobs
-    columns = (jobs[name].to_pylist() for name in ("outcome", "reason", "message", "duration_s"))
+    columns = (jobs[name].to_pylist() for name in ("outcome", "reason", "message"))
     messages: dict[tuple[str, str], list[str]] = {}
-    for outcome, reason, message, duration in zip(*columns, strict=True):
-        if outcome in {"waiting", "never_ran"} or (outcome == "running" and np.isfinite(duration)):
+    for outcome, reason, message in zip(*columns, strict=True):
+        if outcome in UNFINISHED:
             messages.setdefault((outcome, reason or ""), []).append(message or "")
     return [
         Unfinished(outcome=outcome, reason=reason, jobs=len(found), message=found[0])

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import yaml
 
-from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.errors import ConfigError, os_error_text
 from pyscheduler_lab.results.columns import COLUMNS, cells_of, classes_of
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def read_rules(path: str) -> list[Rule]:
     try:
         root = yaml.compose(Path(path).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except OSError as error:
-        raise ConfigError((error.strerror or str(error)).lower(), source=path) from error
+        raise ConfigError(os_error_text(error), source=path) from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"not YAML: {' '.join(str(error).split())}", source=path) from error
     reader = _Reader()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyscheduler_lab.simulation.replay import Replay
     from pyscheduler_lab.simulation.replay_meter import JobRun, PodRun
 
-__all__ = ["EXTRA", "NO_REASON", "TABLES", "UNSCHEDULABLE", "Field", "Tables", "schema_of", "tables_of"]
+__all__ = ["EXTRA", "NO_REASON", "TABLES", "UNFINISHED", "UNSCHEDULABLE", "Field", "Tables", "schema_of", "tables_of"]
 
 EXTRA: Final = "trace_"
 """Prefix of the columns of `jobs` that a trace has beside those that the replay knows."""
@@ -34,6 +34,8 @@ UNSCHEDULABLE: Final = "Unschedulable"
 """Reason of a job whose pods have a message without a code, as pods' conditions have it."""
 NO_REASON: Final = "NoReason"
 """Reason of a job whose pods have no message."""
+UNFINISHED: Final = frozenset({"waiting", "never_ran"})
+"""Outcomes of jobs that should have ended. (A `running` job has no end: a replay waits until the others have.)"""
 
 
 @attrs.frozen
@@ -169,7 +171,7 @@ def _job(
     outcome = "finished" if run.ended is not None else "running" if run.started is not None else "waiting"
     if outcome == "waiting" and not run.spans:
         outcome = "never_ran"
-    reason, message = _why(messages.get(job.name, "")) if outcome in {"waiting", "never_ran"} else (None, None)
+    reason, message = _why(messages.get(job.name, "")) if outcome in UNFINISHED else (None, None)
     first = run.spans[0][0] if run.spans else run.started
     return {
         "job": job.name,

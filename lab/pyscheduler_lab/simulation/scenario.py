@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from kube_testserver.manifests import UNREADABLE
-from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.errors import ConfigError, os_error_text
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.podgroup import DialectTable
 
@@ -274,7 +274,7 @@ def load_scenarios(
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError((error.strerror or str(error)).lower(), source=source) from error
+        raise ConfigError(os_error_text(error), source=source) from error
     except UnicodeDecodeError as error:
         raise ConfigError("the file is not UTF-8 text", source=source) from error
     return read_scenarios(text, table, source=source)

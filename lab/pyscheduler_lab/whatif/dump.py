@@ -21,7 +21,7 @@ import msgspec
 from kube_objects.pods import TERMINAL_PHASES
 from pyscheduler.cluster.object_sources import read_manifests
 from pyscheduler.config.snapshot_file import OBJECTS, is_snapshot, members
-from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.errors import ConfigError, os_error_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -114,7 +114,7 @@ def _content(file: str) -> bytes:
     try:
         return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
-        raise ConfigError((error.strerror or str(error)).lower(), source=file) from error
+        raise ConfigError(os_error_text(error), source=file) from error
 
 
 def _is_of_kai(content: bytes) -> bool:

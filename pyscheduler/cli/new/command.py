@@ -46,7 +46,7 @@ def plugin(name: str, points: str, folder: str | None) -> None:
       cd node-freeze && pip install -e . pytest mypy && pytest && mypy
     """
     from pyscheduler.cli.new.files import NewPlugin
-    from pyscheduler.framework.errors import ConfigError
+    from pyscheduler.framework.errors import ConfigError, os_error_text
 
     if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", name) or keyword.iskeyword(name):
         raise ConfigError(f'NAME {name!r} is no class name in CamelCase; write it like "NodeFreeze"')
@@ -64,7 +64,7 @@ def plugin(name: str, points: str, folder: str | None) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"--dir: {target}: {(error.strerror or str(error)).lower()}") from error
+        raise ConfigError(f"--dir: {target}: {os_error_text(error)}") from error
     click.echo(f"{target}: plugin {name} at {', '.join(made.points)}")
     click.echo(f"next: cd {target} && pip install -e . pytest mypy && pytest && mypy")
 
