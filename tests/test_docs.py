@@ -141,6 +141,7 @@ RUN_BY = {
     "examples/15-cookbook/README.md": "tests/examples/test_cookbook.py",
     "examples/18-results-in-ci/README.md": "tests/cli/test_results_in_ci.py",
     "examples/19-gym-policy/README.md": "tests/examples/test_gym_policy.py",
+    "examples/21-sweep/README.md": "tests/cli/test_sweep_example.py",
 }
 #: How a block of commands says that no test runs it. `pyscheduler` and `make` commands in it are checked all the same.
 NOT_TESTED = re.compile(r"\A# needs (.+)\n")

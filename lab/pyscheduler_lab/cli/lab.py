@@ -13,6 +13,10 @@ SUBCOMMANDS: Final = {
     "check": ("pyscheduler_lab.cli.lab_check", "Compare the results of a run with ranges, for CI."),
     "report": ("pyscheduler_lab.cli.lab_report", "Write one HTML file that compares runs."),
     "reproduce": ("pyscheduler_lab.cli.reproduce", "Run a published experiment again, beside its results."),
+    "sweep": (
+        "pyscheduler_lab.cli.lab_sweep",
+        "Compare combinations of profiles, weights, clusters and seeds.",
+    ),
     "verify": ("pyscheduler_lab.cli.lab_verify", "Run bundles again, and compare the results."),
     "whatif": ("pyscheduler_lab.cli.whatif", "Show what a change does to the pods of a cluster's dump."),
 }
@@ -42,6 +46,7 @@ def command() -> None:
 
     \b
       pyscheduler lab whatif --objects dump.yaml --remove-node gpu-7
+      pyscheduler lab sweep sweep.yaml --out results
       pyscheduler lab verify results
       pyscheduler lab check results --against rules.yaml
     """

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from pyscheduler_lab.results.columns import Column
     from pyscheduler_lab.results.comparison import Estimate, PolicyResult
 
-__all__ = ["compare_policies"]
+__all__ = ["CHANCE", "compare_policies", "estimate_text"]
 
 #: The most digits of a quota, and the most characters of a wrong one in its message.
 _MOST_DIGITS: Final = 9
 _MOST_SHOWN: Final = 60
-#: Stands behind a value whose difference to the first policy may be chance.
-_CHANCE: Final = "≈"
+CHANCE: Final = "≈"
+"""Stands behind a value whose difference to the first policy may be chance."""
 
 
 def compare_policies(options: SimulateOptions, trace: str) -> None:
@@ -98,13 +98,13 @@ def _show(results: Sequence[PolicyResult], quotas: Mapping[str, int]) -> None:
         click.echo(f"mean of {len(results[0].runs)} seeds ± half of the 95 % interval of the mean")
     click.echo()
     rows = [
-        [column.name, *(_cell(each[column.name], column, has_seeds=has_seeds) for each in found)]
+        [column.name, *(estimate_text(each[column.name], column, has_seeds=has_seeds) for each in found)]
         for column in COLUMNS
         if any(each[column.name].mean is not None for each in found)
     ]
     print_columns([["", *names], *rows])
     if has_seeds:
-        click.echo(f"{_CHANCE}: the 95 % interval of the difference to {names[0]}, seed by seed, contains 0")
+        click.echo(f"{CHANCE}: the 95 % interval of the difference to {names[0]}, seed by seed, contains 0")
     errors = {each.policy: each.runs[0].share_error_series for each in results}
     if any(errors.values()):
         click.echo()
@@ -124,13 +124,14 @@ def _show(results: Sequence[PolicyResult], quotas: Mapping[str, int]) -> None:
         click.echo(line.removesuffix(": "))
 
 
-def _cell(found: Estimate, column: Column, *, has_seeds: bool) -> str:
+def estimate_text(found: Estimate, column: Column, *, has_seeds: bool) -> str:
+    """Return a mean with half of its interval; without seeds, the value alone."""
     from pyscheduler_lab.cli.result_text import text_of
 
     text = text_of(found.mean, column.unit)
     if not has_seeds or found.mean is None:
         return text
-    mark = f" {_CHANCE}" if found.may_be_chance else "  "
+    mark = f" {CHANCE}" if found.may_be_chance else "  "
     return f"{text} ±{text_of(found.half_width, column.unit)}{mark}"
 
 

@@ -17,7 +17,7 @@ from pyscheduler_lab.clusters import Cluster
 from pyscheduler_lab.clusters.failures import read_failures
 from pyscheduler_lab.results.measures import Measures
 from pyscheduler_lab.results.tables import Tables, tables_of
-from pyscheduler_lab.simulation.policies import Policy, jobs_of_teams, policy_named, queue_plan, teams_of
+from pyscheduler_lab.simulation.policies import Policy, jobs_of_teams, policy_named, queue_plan, teams_of, weighted
 from pyscheduler_lab.simulation.replay import Replay
 from pyscheduler_lab.traces import Trace
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyscheduler_lab.simulation.replay_report import ReplayReport
     from pyscheduler_lab.traces import Job
 
-__all__ = ["Run", "Workload", "in_order", "play", "play_each", "read_workload", "run"]
+__all__ = ["Run", "Workload", "in_order", "play", "play_each", "policy_of", "read_workload", "run"]
 
 
 @attrs.frozen(kw_only=True)
@@ -72,8 +72,12 @@ def read_workload(settings: RunSettings) -> Workload:
 
 def run(settings: RunSettings, *, progress: Callable[[Progress], object] = lambda _: None) -> Run:
     """Replay the workload that the settings name; raise `ConfigError` for a mistake in them."""
-    policy = policy_named(settings.policy, gates=parse(settings.feature_gates))
-    return play(read_workload(settings), policy, settings, progress=progress)
+    return play(read_workload(settings), policy_of(settings), settings, progress=progress)
+
+
+def policy_of(settings: RunSettings) -> Policy:
+    """Return the policy of the settings, with their weights; raise `ConfigError` for a mistake in it."""
+    return weighted(policy_named(settings.policy, gates=parse(settings.feature_gates)), settings.weights)
 
 
 def play(

@@ -26,6 +26,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     nodes: str
     #: The name of a policy, or the path of a configuration file.
     policy: str
+    #: Weights of Score plugins, in place of those of the policy.
+    weights: dict[str, int] = {}
     #: The power of nodes by GPU model, as in `A100=400+350`.
     watts: str = ""
     #: The path of a file with failures and node groups.

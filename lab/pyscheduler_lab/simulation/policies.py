@@ -14,18 +14,32 @@ import attrs
 
 from kube_testserver.rules.names import subdomain_problems
 from pyscheduler.config.load import load, loads
+from pyscheduler.config.profiles import profiles
+from pyscheduler.config.types import PluginEntry
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.profile import ExtensionPoint
+from pyscheduler.runtime.assembly.discovery import discover
+from pyscheduler.runtime.assembly.expansion import enabled_names, expand, score_weights
 from pyscheduler_batch.settings.configuration import batch_args
 from pyscheduler_lab.simulation.queue_plan import QueuePlan, Team, kai_queues, volcano_queues
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pyscheduler.config.types import Configuration
     from pyscheduler_lab.clusters import Cluster
     from pyscheduler_lab.traces import Job
 
-__all__ = ["POLICIES", "Policy", "jobs_of_teams", "policy_named", "queue_plan", "teams_of"]
+__all__ = [
+    "POLICIES",
+    "Policy",
+    "jobs_of_teams",
+    "policy_named",
+    "queue_plan",
+    "score_weights_of",
+    "teams_of",
+    "weighted",
+]
 
 _ONE_QUEUE: Final = "jobs"
 #: The team of all jobs of a trace without teams.
@@ -153,6 +167,33 @@ def policy_named(name: str, *, gates: Mapping[str, bool] | None = None) -> Polic
     args = _batch_args(config)
     is_tree = args is not None and batch_args(args, _PLACE, checks_names=False).has_queue_tree
     return Policy(name=name, config=config, document=document, preset=_preset(config), is_tree=is_tree)
+
+
+def weighted(policy: Policy, weights: Mapping[str, int]) -> Policy:
+    """Return the policy with these weights of Score plugins, as `plugins.score` of a profile sets them."""
+    first, *others = policy.config.profiles
+    score = first.plugins.score
+    entries = {entry.name: entry for entry in score.enabled}
+    entries |= {name: PluginEntry(name, weight) for name, weight in weights.items()}
+    plugins = attrs.evolve(first.plugins, score=attrs.evolve(score, enabled=tuple(entries.values())))
+    profile = attrs.evolve(first, plugins=plugins)
+    return attrs.evolve(policy, config=attrs.evolve(policy.config, profiles=(profile, *others)))
+
+
+def score_weights_of(policy: Policy, *, blocked: Collection[str] = ()) -> Mapping[str, int]:
+    """Return the weight of each Score plugin that the profile enables; raise `ConfigError` for a mistake in it.
+
+    There are none if the policy has queues, because batch profiles place jobs by policies of their own.
+    """
+    registry = discover(blocked=blocked)
+    spec = profiles(policy.config, registry.args_type)[0]
+    classes = {name: registry.load(name) for name in enabled_names(spec)}
+    problems: list[str] = []
+    names = expand(spec, classes, problems, path=spec.path)[ExtensionPoint.SCORE]
+    weights = score_weights(spec, classes, problems, path=spec.path)
+    if problems:
+        raise ConfigError(*problems, source=policy.config.source)
+    return {name: weights[name] for name in names if not policy.has_queues}
 
 
 def _batch_args(config: Configuration) -> Mapping[str, Any] | None:

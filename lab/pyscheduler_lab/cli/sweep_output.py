@@ -1,0 +1,153 @@
+"""What `pyscheduler lab sweep` and `lab tune` share: options, a line of progress, the table, and failed cells."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from pyscheduler_lab.results.columns import Column
+    from pyscheduler_lab.sweep.cells import Outcome
+    from pyscheduler_lab.sweep.plan import Cell
+    from pyscheduler_lab.sweep.table import Line
+
+__all__ = ["chosen_columns", "engine_options", "mistakes", "report_problems", "runner", "show_lines"]
+
+_COLUMNS: Final = "finished,wait_mean_s,wait_p90_s,jct_mean_s,gpu_utilisation,fragmentation"
+#: How many cells with unfinished jobs are named.
+_MOST_NAMED: Final = 10
+
+
+def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--out`, `--workers`, `--on` and `--columns`."""
+    for option in (
+        click.option(
+            "--columns",
+            default=_COLUMNS,
+            show_default=True,
+            metavar="NAMES",
+            help="Columns to print, comma-separated, or all; the files of the table have all of them.",
+        ),
+        click.option(
+            "--on",
+            metavar="ray[://HOST:PORT]",
+            help="Run the cells on Ray: ray starts it on this machine, an address connects to a Ray cluster. All its "
+            "machines need the same files under the same paths.",
+        ),
+        click.option(
+            "--workers",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Number of processes; the results do not depend on it. [default: one for each CPU]",
+        ),
+        click.option("--out", required=True, metavar="DIR", help="Folder of the bundles and of the table."),
+    ):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def mistakes() -> Iterator[None]:
+    """Print a `ConfigError` as lines, and exit with 2."""
+    from pyscheduler.cli.error_output import lines_of
+    from pyscheduler.framework.errors import ConfigError
+
+    try:
+        yield
+    except ConfigError as error:
+        for line in lines_of(error):
+            click.echo(f"error: {line}", err=True)
+        sys.exit(2)
+
+
+def chosen_columns(text: str) -> Sequence[Column]:
+    """Return the columns of `--columns`; raise `ConfigError` for an unknown one."""
+    from pyscheduler.framework.errors import ConfigError
+    from pyscheduler_lab.results.columns import COLUMNS
+
+    known = {column.name: column for column in COLUMNS}
+    names = [*known] if text == "all" else [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in known:
+            raise ConfigError(f'--columns: no column "{name}"; known are all, {", ".join(known)}')
+    return [known[name] for name in names]
+
+
+def runner(folder: Path, workers: int | None, on: str | None) -> Callable[[Sequence[Cell], str], list[Outcome]]:
+    """Return a function that runs cells, and returns their outcomes in the order of the cells.
+
+    Its second argument is a text before the numbers of the line of progress. Failed cells are printed when they end.
+    """
+    from pyscheduler_lab.sweep.cells import run_cell
+    from pyscheduler_lab.sweep.engines import run_all
+
+    def run(cells: Sequence[Cell], title: str = "") -> list[Outcome]:
+        found: dict[str, Outcome] = {}
+        failed = 0
+        with _progress() as show:
+            show(f"{title}0/{len(cells)} cells")
+            one = partial(run_cell, folder=folder, command=tuple(sys.argv))
+            for outcome in run_all(one, cells, workers=workers, on=on):
+                found[outcome.cell.name] = outcome
+                if outcome.error:
+                    failed += 1
+                    show("")
+                    click.echo(f"error: {outcome.cell.name}: {outcome.error}", err=True)
+                show(f"{title}{len(found)}/{len(cells)} cells" + (f", {failed} failed" if failed else ""))
+        return [found[cell.name] for cell in cells]
+
+    return run
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], object]]:
+    """Yield a function that rewrites a line of the terminal; without a terminal, it does nothing."""
+    if not sys.stderr.isatty():
+        yield lambda _text: None
+        return
+    try:
+        yield lambda text: click.echo(f"\r{text}\x1b[K", nl=False, err=True)
+    finally:
+        click.echo("\r\x1b[K", nl=False, err=True)
+
+
+def show_lines(lines: Sequence[Line], columns: Sequence[Column]) -> None:
+    """Print a table for each trace and cluster."""
+    from pyscheduler_lab.cli.result_text import print_columns
+    from pyscheduler_lab.cli.simulate_compare import CHANCE, estimate_text
+
+    seeds = max(line.seeds for line in lines)
+    if seeds > 1:
+        click.echo(f"mean of {seeds} seeds ± half of the 95 % interval of the mean")
+    for place in dict.fromkeys((line.place.trace, line.place.cluster) for line in lines):
+        group = [line for line in lines if (line.place.trace, line.place.cluster) == place]
+        shown = [column for column in columns if any(line.estimates[column.name].mean is not None for line in group)]
+        click.echo()
+        rows = [
+            [line.variant, *(estimate_text(line.estimates[one.name], one, has_seeds=seeds > 1) for one in shown)]
+            for line in group
+        ]
+        print_columns([[f"{place[0]} on {place[1]}", *(column.name for column in shown)], *rows])
+        if seeds > 1 and len(group) > 1:
+            click.echo(f"{CHANCE}: the 95 % interval of the difference to {group[0].variant}, seed by seed, contains 0")
+
+
+def report_problems(outcomes: Sequence[Outcome]) -> int:
+    """Print how many cells failed, and the cells with unfinished jobs; return 3 if there are any, otherwise 0."""
+    failed = sum(bool(each.error) for each in outcomes)
+    unfinished = [each for each in outcomes if each.unfinished]
+    for each in unfinished[:_MOST_NAMED]:
+        text = f"{each.unfinished} jobs did not finish; jobs.csv of the bundle has the reasons"
+        click.echo(f"error: {each.cell.name}: {text}", err=True)
+    if len(unfinished) > _MOST_NAMED:
+        click.echo(f"error: {len(unfinished) - _MOST_NAMED} more cells have unfinished jobs", err=True)
+    if failed:
+        click.echo(f"error: {failed} of {len(outcomes)} cells failed; the same command runs them again", err=True)
+    return 3 if failed or unfinished else 0
