@@ -81,8 +81,8 @@ def table_lines(
 ) -> list[str]:
     """Return the table of queues: a row for each queue, or with `wide` for each queue and resource.
 
-    `resource`: what the amounts are of; "" means GPUs, or cpu where no node has any. Raises `ConfigError` for a
-    resource that no queue and no node has.
+    `resource`: what the amounts are of; "" means GPUs, or cpu where no node has any, and other resources whose limit
+    holds pods of the queue. Raises `ConfigError` for a resource that no queue and no node has.
     """
     header = (*_COLUMNS, *(_WIDE if wide else ()), "PROBLEM")
     rows = [header] if headers else []
@@ -93,7 +93,9 @@ def table_lines(
     for model in models:
         shown = _shown(model, resource, wide=wide)
         for queue, depth in tree_of(model, names):
-            rows += queue_lines(model, shares.get(model.name, {}), queue, depth, shown, wide=wide)
+            limits = [] if resource or wide else _limited(model, queue)
+            of_queue = dict.fromkeys([*shown, *limits])
+            rows += queue_lines(model, shares.get(model.name, {}), queue, depth, of_queue, wide=wide)
     cells = printable_cells(rows)
     widths = [max(_LEAST, *(len(row[column]) for row in cells)) for column in range(len(header))] if cells else []
     return [padded(row, widths) for row in cells]
@@ -108,6 +110,16 @@ def _shown(model: DialectModel, resource: str, *, wide: bool) -> list[str]:
     if wide:
         return [name for name in axis.names if name in _mentioned(model)]
     return [GPU] if GPU in axis.index and model.capacity[axis.index[GPU]] > 0 else [CPU]
+
+
+def _limited(model: DialectModel, queue: str) -> list[str]:
+    """Return the resources whose limit is lower than what the pods of a queue request: the limit holds some pods."""
+    row = model.queues.index.get(queue, -1)
+    if row < 0:
+        return []
+    requested = model.queues.allocated[row] + model.pending[row]
+    limits = model.specs[queue].limit
+    return [name for name, column in model.axis.index.items() if requested[column] > limits.get(name, math.inf)]
 
 
 def _mentioned(model: DialectModel) -> set[str]:
