@@ -91,6 +91,12 @@ def _ending(pod: Pod, now: float) -> str:
     given = pod.metadata.deletion_grace_period_seconds
     grace = grace_seconds(pod) if given is None else float(given)
     end = ends_at(pod, now)
+    if given == 0:  # its containers have ended, or it was deleted by force; without a finalizer it would be gone
+        over = format_duration(float(round(now - end)))
+        finalizers = ", ".join(pod.metadata.finalizers)
+        return (
+            f"{pod.key} on {pod.node_name}, ending since {format_time(end)}, held for {over} by finalizers {finalizers}"
+        )
     text = f"{pod.key} on {pod.node_name}, ending since {format_time(end - grace)}, grace period {grace:g} s"
     if end < now:
         text += f", which is over for {format_duration(float(round(now - end)))}"

@@ -337,6 +337,18 @@ def test_preemptor_names_the_victims_that_have_not_ended(tmp_path: Path, run: Ru
     assert step["text"] == "room is held on node-a for default/heir (priority 10)"
 
 
+def test_victim_that_only_its_finalizers_hold(tmp_path: Path, run: Run) -> None:
+    """The kubelet sets the grace period to 0 when the containers have ended; this is not the period that they had."""
+    stuck = ending("stuck", 90, finalizers=["example.com/hold"], deletionGracePeriodSeconds=0)
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all([zone("a", cpu="4"), stuck, pod_manifest("p", requests={"cpu": "3"})]))
+    _, out, _ = run("explain", "p", "--objects", file, "-o", "json")
+    (step,) = [each for each in json.loads(out)["steps"] if each["name"] == "victims"]
+    assert re.search(
+        r"stuck on node-a, ending since 20\S+Z, held for 1m3\ds by finalizers example.com/hold$", step["text"]
+    )
+
+
 @pytest.mark.parametrize(
     ("pod", "names"),
     [
@@ -357,8 +369,15 @@ def test_only_pods_that_hold_needed_room_are_named(tmp_path: Path, run: Run, pod
     assert [each["name"] for each in json.loads(out)["steps"] if each["name"] in {"nominated", "victims"}] == names
 
 
+def allocated(device: str, pods: list[str]) -> Object:
+    """Return the status of a claim that has a device, and the pods that use it."""
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "p", "device": device}
+    users = [{"resource": "pods", "name": name, "uid": name} for name in pods]
+    return {"allocation": {"devices": {"results": [result]}}, "reservedFor": users}
+
+
 def test_labels_and_devices_are_counted(tmp_path: Path, run: Run) -> None:
-    """One node is no plural; the devices that drivers report are counted by driver."""
+    """One node is no plural; devices are counted by driver; those of the class in use are named with their claims."""
     label = {"nodeSelector": {"zone": "a"}}
     slice_of = {
         "apiVersion": "resource.k8s.io/v1",
@@ -368,10 +387,21 @@ def test_labels_and_devices_are_counted(tmp_path: Path, run: Run) -> None:
             "driver": "gpu.example.com",
             "nodeName": "node-a",
             "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
-            "devices": [{"name": "gpu-0"}],
+            "devices": [{"name": "gpu-0"}, {"name": "fast-0"}],
         },
     }
+    own, fast = (
+        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name, "namespace": "ml"}}
+        | {"spec": CLAIM["spec"], "status": allocated(device, pods)}
+        for name, device, pods in (("own", "gpu-0", ["train-0", "train-1"]), ("fast", "fast-0", []))
+    )
+    selector = {"cel": {"expression": 'device.attributes["gpu.example.com"].model == "a"'}}
     gpu = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
+    slow = gpu | {"spec": {"selectors": [selector]}}
+    models = [
+        {"name": name, "attributes": {"model": {"string": model}}} for name, model in (("gpu-0", "a"), ("fast-0", "b"))
+    ]
+    modelled = slice_of | {"spec": slice_of["spec"] | {"devices": models}}
     claim = {"resourceClaims": [{"name": "gpus", "resourceClaimName": "gpus"}]}
     for more, spec, words in (
         ([], {**label, "containers": [{"name": "c", "resources": {"requests": {"cpu": "9"}}}]}, "zone=a: 1 node; "),
@@ -379,7 +409,17 @@ def test_labels_and_devices_are_counted(tmp_path: Path, run: Run) -> None:
         (
             [gpu, CLAIM, slice_of],
             claim,
-            "asks for 2 of device class gpu; devices of all nodes: 1 of driver gpu.example.com",
+            "asks for 2 of device class gpu; devices of all nodes: 2 of driver gpu.example.com",
+        ),
+        (
+            [gpu, CLAIM, slice_of, own, fast],
+            claim,
+            "gpu-0 of pool p (claim ml/own, pod ml/train-0, ml/train-1), fast-0 of pool p (claim ml/fast, no pod)",
+        ),
+        (
+            [slow, CLAIM, modelled, own, fast],
+            claim,
+            "in use: gpu-0 of pool p (claim ml/own, pod ml/train-0, ml/train-1) ",
         ),
     ):
         file = tmp_path / "cluster.yaml"

@@ -17,7 +17,6 @@ which one group yields to another.
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
@@ -88,6 +87,7 @@ from pyscheduler.plugins.dynamic_resources.ledger import ClaimLedger
 from pyscheduler.plugins.dynamic_resources.long_work import Basis, Job, LongWork
 from pyscheduler.plugins.dynamic_resources.patience import StillWorkingError
 from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectors
+from pyscheduler.plugins.dynamic_resources.why import Why
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -163,12 +163,13 @@ class DynamicResources(
         self._classes = handle.lister(DeviceClass)
         claims = handle.lister(ResourceClaim)
         self._ledger = handle.shared("pyscheduler/resource-claims", lambda: ClaimLedger(claims))
-        slices = self._slices = handle.lister(ResourceSlice)
+        slices = handle.lister(ResourceSlice)
         features = Features.of(handle.feature_gates)
         rules = handle.lister(DeviceTaintRule) if handle.feature_gates["DRADeviceTaintRules"] else None
         self._inventory_cache = handle.shared(
             "pyscheduler/devices", lambda: InventoryCache(slices, DeviceSelectors(), features, rules)
         )
+        self._why = Why(self._classes, claims, slices, self._inventory_cache, self._ledger)
         self._writer = ClaimWriter(handle, self._ledger)
         self._extended_writer = ExtendedClaimWriter(handle, self._ledger, self._writer)
         self._extended = ExtendedResources.of(handle)
@@ -320,21 +321,7 @@ class DynamicResources(
         return statuses
 
     def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
-        texts = []
-        for claim in find_claims(pod, self._ledger.get):
-            for request in claim.spec.devices.requests if claim.status.allocation is None else ():
-                wanted = request.exactly
-                if wanted is not None:
-                    name = wanted.device_class_name
-                    gone = "" if self._classes.get(name) is not None else ", which does not exist"
-                    texts.append(f"claim {claim.key} asks for {wanted.count or 1} of device class {name}{gone}")
-        if texts:
-            numbers: Counter[str] = Counter()
-            for each in self._slices:
-                numbers[each.spec.driver] += len(each.spec.devices)
-            parts = [f"{number} of driver {driver}" for driver, number in sorted(numbers.items())]
-            texts.append(f"devices of all nodes: {', '.join(parts)}" if parts else "no driver reports any device")
-        return "; ".join(texts)
+        return self._why.text(pod, nodes)
 
     def _unfinished(self, state: CycleState, nodes: Nodes) -> NodeStatuses | None:
         after_failure = state.get(AFTER_FAILURE)
