@@ -199,6 +199,25 @@ def test_job_is_not_held_by_an_unlisted_kind(explain: Run) -> None:
     assert f"PodScheduled is False: Unschedulable: {NO_DEVICES}" in out
 
 
+def test_explain_of_a_job_takes_no_unlisted_kind_as_absent(explain: Run) -> None:
+    """`explain job`, as `kubectl queue explain`: groups and queues are unknown, and so is a class of devices."""
+    kai = ("--config", ROOT / "configs/batch-kai.yaml")
+    code, out, err = explain("poor", "job", "job", *kai)
+    assert code == 0, err
+    assert "Verdict: unknown Steps:" in out
+    assert "DoesNotExist" not in out
+    assert "unknown: these credentials may not list podgroups.scheduling.run.ai, queues.scheduling.run.ai" in out
+    code, out, err = explain("partial", "job", "job", *kai)
+    assert code == 0, err
+    assert "Verdict: unknown Steps:" in out
+    assert "queue ok" in out
+    assert "nodes unknown - unknown: these credentials may not list resourceslices.resource.k8s.io, deviceclass" in out
+    code, _, err = explain("poor", "job", "none", *kai)
+    assert code == 1
+    assert "job default/none is not known: these credentials may not list podgroups" in err
+    assert "absent" not in err
+
+
 @pytest.mark.parametrize("config", GROUPS)
 def test_documented_role_reads_everything(explain: Run, config: str) -> None:
     """With the ClusterRole of the documentation, nothing is missing for any of these profiles."""

@@ -14,19 +14,26 @@ from pyscheduler.cli.manifests import manifests_of
 from pyscheduler.cli.podgroup.command import print_data
 from pyscheduler.cli.podgroup.view import list_of
 from pyscheduler.cli.terminal import echo
+from pyscheduler.cli.unread_kinds import refused_by_plugin, refused_of
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.telemetry.logs import configure
 from pyscheduler_batch.added_dialects import added_queue_dialects
 from pyscheduler_batch.cli.queue import explain_view, view
 from pyscheduler_batch.cli.queue.describe_view import described
-from pyscheduler_batch.cli.queue.explanation import Explanation, explain as explain_job, placements
+from pyscheduler_batch.cli.queue.explanation import (
+    Explanation,
+    explain as explain_job,
+    placements,
+    unknown_job,
+    unsure_of_nodes,
+)
 from pyscheduler_batch.cli.queue.model import build_models, of_dialect, schedulers_of
 from pyscheduler_batch.cli.queue.offline_pass import Offline, PassResult, open_offline, profiles_for
 from pyscheduler_batch.cli.queue.reader import read_inventory
 from pyscheduler_batch.cli.queue.share_changes import change_lines, changes_data, share_changes
 from pyscheduler_batch.cli.queue.source import check_namespace, open_source, overlay
-from pyscheduler_batch.dialects import QUEUE_DIALECTS
+from pyscheduler_batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
 from pyscheduler_batch.model.tasks import TaskState
 
 if TYPE_CHECKING:
@@ -72,7 +79,7 @@ async def read_cluster(
     _check_dialect(options.dialect, queue_rows)
     inventory = await read_inventory(source.read, queue_rows=queue_rows, unread=source.unread)
     for name in dict.fromkeys(source.unread) if warns else ():
-        echo(f"Warning: {name} may not be listed, and count as absent", err=True)
+        echo(f"Warning: {name} may not be listed, so that the answer may be incomplete", err=True)
     schedulers = schedulers_of(inventory)
     wanted = options.dialect
     # Profiles of every preset read the queues of other distributions' dialects.
@@ -213,8 +220,7 @@ async def explain(options: Options, job: str, namespace: str | None, output: str
     async with _open(options) as source:
         cluster = await read_cluster(options, source)
         model, entry = _job(cluster, job, namespace or source.namespace)
-        async with open_cluster(cluster) as offline:
-            found = await explained(offline, model, entry)
+        found = await explained(cluster, model, entry)
     if output:
         print_data(explain_view.data_of(found[0]), output)
     else:
@@ -236,8 +242,7 @@ async def whatif(options: Options, job: str, filename: str, namespace: str | Non
         else:
             cluster = await read_cluster(options, source)
             chosen = [_job(cluster, job, namespace or source.namespace)]
-        async with open_cluster(cluster) as offline:
-            results = [await explained(offline, model, entry) for model, entry in chosen]
+        results = [await explained(cluster, model, entry) for model, entry in chosen]
     plans = [(found, _plan(result, found)) for found, result in results]
     if output:
         items = [explain_view.data_of(found, plan) for found, plan in plans]
@@ -247,7 +252,7 @@ async def whatif(options: Options, job: str, filename: str, namespace: str | Non
             if number:
                 click.echo()
             _print(explain_view.planned(found, plan))
-    return int(any(found.verdict == "waits" for found, _ in plans))
+    return int(any(found.verdict in {"waits", "unknown"} for found, _ in plans))
 
 
 def _plan(result: PassResult | None, found: Explanation) -> list[tuple[str, str, str]]:
@@ -255,15 +260,27 @@ def _plan(result: PassResult | None, found: Explanation) -> list[tuple[str, str,
     return placements(result, result.decisions_for(job)) if result is not None and job is not None else []
 
 
-async def explained(offline: Offline, model: DialectModel, entry: JobEntry) -> tuple[Explanation, PassResult | None]:
-    """Run a pass for the job's dialect and explain the job."""
-    result = await offline.run(model.name)
-    text = ""
-    pending = [task.pod for task in entry.job.tasks.values() if task.state == TaskState.PENDING]
-    is_considered = result is not None and result.job(entry.job.key) is not None
-    if result is not None and is_considered and pending and pending[0] is not None:
-        text = await offline.node_text(result, pending[0])
-    return explain_job(model, entry, result, text, args=offline.profiles.args.get(model.name)), result
+async def explained(cluster: Cluster, model: DialectModel, entry: JobEntry) -> tuple[Explanation, PassResult | None]:
+    """Run a pass for the job's dialect and explain the job. Kinds that may not be listed are not taken as absent."""
+    unread = cluster.source.unread
+    kinds = [kind for row in JOB_DIALECTS if row.name == model.name for kind in row.groups.kinds]
+    kinds += [kind for row in QUEUE_DIALECTS if row.name == model.name for kind in row.kinds]
+    refused = refused_of(kinds, unread)
+    if refused:
+        return unknown_job(model, entry, refused), None
+    async with open_cluster(cluster) as offline:
+        result = await offline.run(model.name)
+        text = ""
+        pending = [task.pod for task in entry.job.tasks.values() if task.state == TaskState.PENDING]
+        is_considered = result is not None and result.job(entry.job.key) is not None
+        if result is not None and is_considered and pending and pending[0] is not None:
+            evaluation = await offline.evaluated(result, pending[0])
+            text = offline.node_text(result, pending[0], evaluation)
+            by_plugin = refused_by_plugin(evaluation, unread)
+            rejecting = {miss.plugin for miss in evaluation.misses}
+            refused = [*dict.fromkeys(kind for name in by_plugin if name in rejecting for kind in by_plugin[name])]
+        found = explain_job(model, entry, result, text, args=offline.profiles.args.get(model.name))
+        return unsure_of_nodes(found, refused), result
 
 
 def _job(cluster: Cluster, job: str, namespace: str) -> tuple[DialectModel, JobEntry]:
@@ -284,6 +301,9 @@ def _job(cluster: Cluster, job: str, namespace: str) -> tuple[DialectModel, JobE
     for pod in cluster.single_pods:
         if pod.key == key:
             raise ConfigError(f"pod {key} is no job: {_unserved([pod.scheduler_name], cluster)}")
+    refused = refused_of((kind for row in JOB_DIALECTS for kind in row.groups.kinds), cluster.source.unread)
+    if refused:
+        raise ConfigError(f"job {key} is not known: these credentials may not list {', '.join(refused)}")
     raise ConfigError(
         f"job {key} does not exist: no PodGroup, no pod of a batch profile, and no owner of these has this name"
     )

@@ -21,6 +21,7 @@ _VERDICTS = {
     "starts": "starts in the next pass",
     "promised": "starts when evicted or ending pods have left the promised nodes",
     "placed": "has all its nodes",
+    "unknown": "unknown",
 }
 
 

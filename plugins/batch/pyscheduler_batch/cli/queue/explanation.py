@@ -15,6 +15,7 @@ import numpy as np
 
 from pyscheduler.api import format_time
 from pyscheduler.cli.explanation import HOLDS, INFO, OK, Step
+from pyscheduler.cli.unread_kinds import unknown_step
 from pyscheduler_batch.cli.queue.model import WAITING, missing_pods
 from pyscheduler_batch.contract import JobOrder
 from pyscheduler_batch.model.amounts import amount_text, amounts_text
@@ -60,7 +61,7 @@ class Explanation:
     job: str
     dialect: str
     queue: str
-    #: `waits`, `starts` (in the next pass), `promised` (once evicted or ending pods are gone), or `placed`.
+    #: `waits`, `starts` (in the next pass), `promised` (once evicted or ending pods are gone), `placed`, or `unknown`.
     verdict: str
     #: The first reason that holds the job; "" if none does.
     reason: str
@@ -103,6 +104,28 @@ def explain(
     reason = held[0].reason if held and verdict == "waits" else ""
     return Explanation(
         job=entry.job.key, dialect=model.name, queue=entry.spec.queue, verdict=verdict, reason=reason, steps=steps
+    )
+
+
+def unknown_job(model: DialectModel, entry: JobEntry, refused: Sequence[str]) -> Explanation:
+    """Return the explanation of a job of which nothing is known, because its groups or queues may not be listed."""
+    steps = [unknown_step("job", refused)]
+    return Explanation(
+        job=entry.job.key, dialect=model.name, queue=entry.spec.queue, verdict="unknown", reason="", steps=steps
+    )
+
+
+def unsure_of_nodes(found: Explanation, refused: Sequence[str]) -> Explanation:
+    """Return the explanation without a rejection by plugins that read the kinds `refused`, which may not be listed."""
+    steps = [
+        unknown_step("nodes", refused) if refused and (step.name, step.result) == ("nodes", HOLDS) else step
+        for step in found.steps
+    ]
+    if steps == found.steps:
+        return found
+    held = [step for step in steps if step.result == HOLDS]
+    return attrs.evolve(
+        found, steps=steps, verdict="waits" if held else "unknown", reason=held[0].reason if held else ""
     )
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pyscheduler.config.types import Configuration
     from pyscheduler.framework.extensions import Extensions
     from pyscheduler.runtime.assembly.registry import Registry
+    from pyscheduler.scheduler.evaluation import Evaluation
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler_batch.cli.queue.reader import Read
     from pyscheduler_batch.model.decisions import Decision
@@ -151,11 +152,14 @@ class Offline:
         foreign = frozenset(name for name, use in uses.items() if use is NodeUse.NONE)
         return PassResult(sessions, found, foreign)
 
-    async def node_text(self, result: PassResult, pod: Pod) -> str:
-        """Return what the filters say about a pod on the cluster as it is now, without evictions."""
+    async def evaluated(self, result: PassResult, pod: Pod) -> Evaluation:
+        """Return the evaluation of a pod on the cluster as it is now, without evictions."""
         from pyscheduler.scheduler.evaluation import evaluate
 
-        found = await evaluate(self.scheduler, result.sessions.profile, pod, post_filter=False)
+        return await evaluate(self.scheduler, result.sessions.profile, pod, post_filter=False, miss_notes=[])
+
+    def node_text(self, result: PassResult, pod: Pod, found: Evaluation) -> str:
+        """Return what the filters say about a pod."""
         feasible = found.feasible
         names = {feasible.name(row) for row in range(len(feasible))} if feasible is not None else set()
         count = len(names - result.foreign_nodes)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.cli.job_steps import JobSteps
-from pyscheduler.cli.unread_kinds import unknown_step
 from pyscheduler.framework.work_sources import WorkSourcePlugin
 
 if TYPE_CHECKING:
@@ -29,10 +28,10 @@ async def steps_of_pod(question: PodQuestion) -> JobSteps | None:
         return None
     # Imported now: most pods are none of a batch profile.
     from pyscheduler.podgroup import resolve
-    from pyscheduler_batch.cli.queue.answers import explained, open_cluster, read_cluster
+    from pyscheduler_batch.cli.queue.answers import explained, read_cluster
     from pyscheduler_batch.cli.queue.command import Options
     from pyscheduler_batch.cli.queue.source import Source
-    from pyscheduler_batch.dialects import JOB_DIALECTS, QUEUE_DIALECTS
+    from pyscheduler_batch.dialects import JOB_DIALECTS
     from pyscheduler_batch.systems import systems_by_dialect
 
     names = {system.preset.scheduler_name for system in systems_by_dialect().values()}
@@ -56,20 +55,13 @@ async def steps_of_pod(question: PodQuestion) -> JobSteps | None:
     chosen = _job_of(question.pod.uid, cluster)
     if chosen is None:
         return None
-    name = chosen[0].name
-    kinds = [kind for row in JOB_DIALECTS if row.name == name for kind in row.groups.kinds]
-    kinds += [kind for row in QUEUE_DIALECTS if row.name == name for kind in row.kinds]
-    refused = question.refused(kinds)
-    assumed = "" if question.is_served else f"the preset {name} is assumed"
-    if refused:
-        return JobSteps(steps=[unknown_step("job", refused)], assumed=assumed)
-    async with open_cluster(cluster) as offline:
-        found, _ = await explained(offline, *chosen)
+    found, _ = await explained(cluster, *chosen)
+    is_known = found.verdict != "unknown"
     return JobSteps(
         steps=[step for step in found.steps if step.name != _NEXT],
-        verdict=found.verdict,
+        verdict=found.verdict if is_known else "",
         next="; ".join(step.text for step in found.steps if step.name == _NEXT),
-        assumed=assumed,
+        assumed="" if question.is_served else f"the preset {chosen[0].name} is assumed",
     )
 
 
