@@ -6,10 +6,11 @@ For example, plugins outside of the package `pyscheduler` are checked and measur
 from __future__ import annotations
 
 import inspect
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
 __all__ = ["is_foreign", "receiver", "takes"]
@@ -33,15 +34,20 @@ def takes(member: object, number: int) -> bool:
     """
     is_bound = not isinstance(member, staticmethod)
     function: Any = getattr(member, "__func__", member)
-    if not inspect.isroutine(function):
-        return True
+    return not inspect.isroutine(function) or _takes(function, number + is_bound)
+
+
+# A signature is slow to read, and each profile of each scheduler asks about the same methods.
+@lru_cache(maxsize=4096)
+def _takes(function: Callable[..., object], number: int) -> bool:
+    """Return True if a function can be called with `number` arguments, or nobody knows."""
     try:
         # A decorator may add arguments of its own: what counts is what it returns.
         signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):
         return True
     try:
-        signature.bind(*range(number + is_bound))
+        signature.bind(*range(number))
     except TypeError:
         return False
     return True

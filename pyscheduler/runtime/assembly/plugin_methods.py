@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.framework.callables import is_foreign, takes
@@ -175,6 +176,9 @@ def _own_methods(kind: type) -> Sequence[str]:
     return tuple(found)
 
 
+# Comparing a name with all others is most of the time of a check, and the same plugins are checked again and again: in
+# each profile, and in each scheduler of a process that builds many.
+@lru_cache(maxsize=4096)
 def _meant(name: str) -> str | None:
     """Return the name of the method that a method called `name` was likely meant to be."""
     if name in _WANTED:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -252,7 +253,7 @@ class _Assembler:
     def _make(self, name: str) -> Plugin | None:
         """Make a plugin; report why that failed, and keep what it raised."""
         plugin, what = self.classes[name], f'initializing plugin "{name}"'
-        wrong = _wrong_constructor(plugin)
+        wrong = _wrong_constructor(plugin, plugin.__init__)
         if wrong:
             self._report(f"{what}: {wrong}")
             return None
@@ -312,9 +313,10 @@ def _placed(problem: str, path: str) -> str:
     return f"{text} @ {path}.{where}" if found else f"{problem} @ {path}.pluginConfig"
 
 
-def _wrong_constructor(plugin: type[Plugin]) -> str:
+# A signature takes as long as to make most plugins, and each profile asks again.
+@lru_cache(maxsize=1024)
+def _wrong_constructor(plugin: type[Plugin], constructor: object) -> str:
     """Return what is wrong with the parameters of a constructor, where it is, and what to write; "" if nothing is."""
-    constructor: object = plugin.__init__
     try:
         inspect.signature(plugin).bind(None, None)
     except ValueError:  # it has no signature
