@@ -253,7 +253,7 @@ class _Assembler:
     def _make(self, name: str) -> Plugin | None:
         """Make a plugin; report why that failed, and keep what it raised."""
         plugin, what = self.classes[name], f'initializing plugin "{name}"'
-        wrong = _wrong_constructor(plugin, plugin.__init__)
+        wrong = _wrong_constructor(plugin, plugin.__init__)  # type: ignore[arg-type]  # a class has a hash
         if wrong:
             self._report(f"{what}: {wrong}")
             return None
