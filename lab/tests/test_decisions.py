@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import msgspec
 import pytest
+from hypothesis import settings
 
 from lab.tests.test_replay import config_named
 from pyscheduler.runtime.assembly.discovery import discover
@@ -71,6 +72,10 @@ def crowd(count: int, *, seed: int = 3, **more: Callable[[random.Random], Any]) 
     return jobs
 
 
+#: What `make test` replays of philly.
+_FEW = {("", "vc1"), ("coscheduling", "vc3"), ("gang", "vc4")}
+
+
 def replays(jobs: Sequence[Job], config: str, *, nodes: str = "6x8gpu") -> Callable[[Fidelity], Replay]:
     """Return what makes the replay of a fidelity, under a configuration of the repository."""
     return lambda fidelity: Replay(
@@ -79,8 +84,14 @@ def replays(jobs: Sequence[Job], config: str, *, nodes: str = "6x8gpu") -> Calla
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("vc", ["vc1", "vc2", "vc3", "vc4"])
-@pytest.mark.parametrize("config", ["", "coscheduling", "gang"])
+@pytest.mark.parametrize(
+    ("config", "vc"),
+    [
+        pytest.param(config, vc, marks=[] if (config, vc) in _FEW else pytest.mark.long)
+        for config in ("", "coscheduling", "gang")
+        for vc in ("vc1", "vc2", "vc3", "vc4")
+    ],
+)
 def test_philly_is_replayed_alike(vc: str, config: str) -> None:
     """The first jobs of each virtual cluster, on few GPUs, so that some wait."""
     nodes = {"vc1": "3x8gpu", "vc2": "2x8gpu", "vc3": "2x8gpu", "vc4": "2x8gpu"}[vc]
@@ -91,7 +102,7 @@ def test_philly_is_replayed_alike(vc: str, config: str) -> None:
 @pytest.mark.parametrize("config", ["", "bin-packing"])
 def test_plain_pods_are_replayed_alike(config: str) -> None:
     """Jobs of one worker, more than there is room for."""
-    assert_twins(replays(crowd(150, workers=lambda _: 1), config, nodes="3x8gpu"))
+    assert_twins(replays(crowd(5 * settings.default.max_examples, workers=lambda _: 1), config, nodes="3x8gpu"))
 
 
 @pytest.mark.slow
@@ -101,7 +112,8 @@ def test_preemption_is_replayed_alike(config: str) -> None:
 
     Whether a pod shares the failure of another one or is tried depends on the turn in which an event arrives.
     """
-    jobs = crowd(80, priority=lambda rng: rng.choice([0, 0, 100, 1000]), workers=lambda _: 1)
+    count = 4 * settings.default.max_examples
+    jobs = crowd(count, priority=lambda rng: rng.choice([0, 0, 100, 1000]), workers=lambda _: 1)
     found = assert_twins(replays(jobs, config, nodes="3x8gpu"), has_equal_attempts=False)
     assert any(len(run["spans"]) > 1 for run in found["runs"]), "no job was evicted"
 
@@ -117,7 +129,7 @@ def test_shared_gpus_are_replayed_alike() -> None:
 @pytest.mark.parametrize("name", ["fifo", "drf", "proportion", "capacity", "kai"])
 def test_queues_are_replayed_alike(name: str) -> None:
     """With reclaim: under three of the policies, pods are evicted and jobs restarted."""
-    jobs, cluster = crowd(60), Cluster.uniform(6)
+    jobs, cluster = crowd(3 * settings.default.max_examples), Cluster.uniform(6)
     policy = policy_named(name)
     plan = queue_plan(policy, teams_of(jobs, cluster), jobs)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.cli import case_file
 from pyscheduler.cli.case_file import answer_file, answer_lines
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.testing import node_manifest, pod_manifest
@@ -82,9 +83,12 @@ def test_expected_answer_is_not_decoded() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_file_is_answered_in_its_order_by_any_number_of_processes(tmp_path: Path, workers: int) -> None:
+def test_a_file_is_answered_in_its_order_by_any_number_of_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
     """Packed or not, with blank lines between."""
-    names = [f"case-{number}" for number in range(230)]
+    monkeypatch.setattr(case_file, "_SHARE", 10)
+    names = [f"case-{number}" for number in range(23)]
     file = tmp_path / "cases.jsonl.gz"
     file.write_bytes(gzip.compress(b"\n\n".join(map(case, names))))
     answers = list(answer_file(str(file), workers=workers))

@@ -52,7 +52,7 @@ async def live(books: Books, rng: random.Random, *, is_short: bool) -> None:
     await until(lambda: len(books.made) >= enough)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_a_scheduler_that_is_killed_ten_times(served_cluster: Served, rng: random.Random) -> None:
     """At whatever moment it is killed, the next one goes on: in the end each pod is bound, and none was bound twice."""
     cluster, url = served_cluster.cluster, served_cluster.url

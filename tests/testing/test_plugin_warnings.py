@@ -26,6 +26,7 @@ from pyscheduler import (
 from pyscheduler.api import KubeObject, ResourceKind, kind_of
 from pyscheduler.framework import NodeInfo, Nodes, PolicyRule, PreBindPlugin
 from pyscheduler.testing import Draft, FakeCluster, PluginWarning, Step, check_plugin, watched_calls
+from pyscheduler.testing.checks import check
 from pyscheduler.testing.plugin_errors import unawaited_coroutines
 
 
@@ -69,12 +70,23 @@ class Declared(Patches):
     rbac = (PolicyRule(api_groups=("",), resources=("pods",), verbs=("patch",)),)
 
 
+#: So many histories warn here, so that a test need not run twenty.
+HISTORIES = 6
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have `HISTORIES` histories be enough for a warning."""
+    monkeypatch.setattr(check, "_ENOUGH", HISTORIES)
+
+
 def draw_teams(rng: random.Random, draft: Draft) -> None:
     """Give pods the label."""
     draft.pod_labels["example.com/team"] = ["a", "b"]
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few")
 @pytest.mark.parametrize(
     ("plugin", "warning"),
     [
@@ -85,13 +97,14 @@ def draw_teams(rng: random.Random, draft: Draft) -> None:
 def test_check_plugin_warns_of_a_plugin_that_no_pod_concerned(plugin: type[FilterPlugin], warning: str) -> None:
     """All checks pass, and the warning says how to draw pods that concern the plugin."""
     with pytest.warns(PluginWarning, match=f'plugin "{plugin.name}" {warning}.* in a test, let draw= add'):
-        check_plugin(plugin, histories=20, checks=["statuses"])
+        check_plugin(plugin, histories=HISTORIES, checks=["statuses"])
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few")
 def test_check_plugin_counts_calls_and_answers() -> None:
     """With the right pods there is no warning, and the result has the numbers of each extension point."""
-    result = check_plugin(OnlyTeams, histories=20, checks=["statuses"], draw=draw_teams)
+    result = check_plugin(OnlyTeams, histories=HISTORIES, checks=["statuses"], draw=draw_teams)
     assert result.calls["Filter"] > result.acted["Filter"] > 0
     assert not result.advice
     assert f"Filter: {result.calls['Filter']:,} calls, {result.acted['Filter']:,} with an answer" in str(result)
@@ -111,6 +124,7 @@ def test_check_plugin_warns_of_requests_without_permission() -> None:
 
 def test_few_histories_need_not_try_everything() -> None:
     """A short run does not warn; its result has the advice."""
+    assert 1 < HISTORIES < check._ENOUGH
     result = check_plugin(NeverThere, histories=1, checks=["statuses"])
     assert "was never called at Filter" in result.advice[0]
 

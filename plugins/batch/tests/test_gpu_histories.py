@@ -67,7 +67,7 @@ class History:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2, 3))])
 async def test_histories_end_without_errors_and_leave_nothing_behind(
     pyscheduler_cluster: FakeCluster, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -510,7 +510,7 @@ def check_devices(cluster: FakeCluster, gpus_of_node: int) -> tuple[int, int]:
 
 
 @pytest.mark.sampled(8)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2, 3))])
 @pytest.mark.parametrize("is_batch", [False, True], ids=["ordinary", "kai"])
 async def test_random_histories_overcommit_no_device(kai: BatchCluster, is_batch: bool, seed: int) -> None:
     """Pods with fractions, several devices and whole GPUs come and go, and schedulers are restarted."""

@@ -175,7 +175,7 @@ async def test_no_search_for_pods_that_need_more_racks_than_there_are(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 async def test_failed_searches_are_recalled_only_where_they_would_fail_again(
     kai: BatchCluster, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 from plugins.kai.tests.test_kept_jobs import change, gang, gpu_queue, result, twin
 from pyscheduler.api import Node
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 HOST = "kubernetes.io/hostname"
 GPU = "nvidia.com/gpu"
 SPOT = {"key": "spot", "effect": "NoSchedule"}
-STEPS = 12
+STEPS = 4 + settings.default.max_examples // 5
 
 
 def add_nodes(kai: BatchCluster, count: int) -> None:
@@ -66,7 +67,7 @@ def demanding(kai: BatchCluster, step: int, rng: random.Random) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 async def test_filters_that_are_asked_once_decide_as_if_they_were_asked_each_time(
     kai: BatchCluster, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

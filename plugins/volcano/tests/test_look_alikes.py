@@ -142,7 +142,7 @@ def outcome(run: Run) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.long) for part in (1, 2, 3))])
 def test_a_pass_by_kinds_decides_as_one_by_jobs(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bindings, evictions, promises and reasons are the same; failures of a kind, and revivals, do occur."""
     happened: Counter[str] = Counter()
@@ -210,7 +210,7 @@ def _result(found: Pass) -> tuple[object, object]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2)), 3])
 async def test_a_pass_decides_alike_with_and_without_memory(volcano: BatchCluster, seed: int) -> None:
     """While pods and gangs come, run, end and are evicted, each pass equals one that reads all jobs anew."""
     rng = random.Random(seed)

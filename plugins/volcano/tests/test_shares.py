@@ -27,7 +27,7 @@ Amounts = dict[str, float]
 
 #: How often each rule was met in the test that runs, and the rules that a test must meet at least so often.
 COUNTS: Counter[str] = Counter()
-_LEAST = 5
+_LEAST = settings.default.max_examples // 8
 RULES: Mapping[str, tuple[str, ...]] = {
     "test_columns_divide_as_one_queue_at_a_time": (
         "proportion equals the scalar model",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 from pyscheduler_lab.audit import check
 from pyscheduler_lab.audit.amounts import plus
@@ -37,6 +38,8 @@ APPLICABLE = frozenset(range(1, 8))
 FAMILIES = ("allocate", "binpack", "consolidation", "minruntime", "mixed", "preempt", "reclaim", "stale", "subgroups")
 #: Orders of the evicting jobs that are tried; the recordings do not say which one it was.
 MOST_ORDERS = 24
+#: `make test` spoils one of so many cycles.
+SPOILT = max(1, 40 // settings.default.max_examples)
 
 pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="the recorded cycles are not in this checkout")
 
@@ -123,22 +126,22 @@ def reclaiming_cases() -> Iterator[dict[str, Any]]:
 def test_spoilt_shares_are_reported() -> None:
     """If all queues have an unlimited quota, no recorded reclaim is justified."""
     count = 0
-    for case in reclaiming_cases():
+    for case in itertools.islice(reclaiming_cases(), 0, None, SPOILT):
         for queue in case["queues"]:
             for key, _, _ in RESOURCES:
                 queue[key] |= {"quota": -1, "limit": -1}
         assert 5 in verdict_of(case).rules, case["id"]
         count += 1
-    assert count > 50
+    assert count > 50 / SPOILT
 
 
 @pytest.mark.slow
 def test_spoilt_protection_is_reported() -> None:
     """If no job is preemptible, no recorded reclaim is allowed."""
     count = 0
-    for case in reclaiming_cases():
+    for case in itertools.islice(reclaiming_cases(), 0, None, SPOILT):
         for job in case["jobs"]:
             job["preemptibility"] = "non-preemptible"
         assert 3 in verdict_of(case).rules, case["id"]
         count += 1
-    assert count > 50
+    assert count > 50 / SPOILT
