@@ -10,6 +10,7 @@ import attrs
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from hypothesis import settings
 
 from lab.tests.packing_model import Model
 from pyscheduler_lab.cli.reproduce import command
@@ -95,9 +96,9 @@ def test_plugins_place_as_plain_arithmetic_does(policy: str, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", [name for name in POLICIES if name != "Random"])
 def test_the_beginning_of_the_experiment_is_placed_as_plain_arithmetic_does(policy: str) -> None:
-    """The first 500 tasks of the openb trace, in the order of a seed, on its 1,213 nodes."""
+    """The first tasks of the openb trace, in the order of a seed, on its 1,213 nodes."""
     cluster, tasks = Cluster.read("openb"), Trace.read("openb").jobs
-    order = arrivals(tasks, 1000 * cluster.gpus, seed=1)[:500]
+    order = arrivals(tasks, 1000 * cluster.gpus, seed=1)[: 10 * settings.default.max_examples]
     placed, _ = place_all(policy, cluster, tasks, order, seed=1)
     model = as_model(cluster, [*tasks])
     assert placed == [model.place(policy, as_tuple(task)) for task in order]

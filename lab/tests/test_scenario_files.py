@@ -19,9 +19,17 @@ CASES = [
 ]
 
 
+#: `make test` pops from backoff in one of so many scenarios.
+SHARE = 4
+WITH_POP = [
+    pytest.param(*case.values, True, id=f"{case.id}-pop from backoff", marks=pytest.mark.long if at % SHARE else [])
+    for at, case in enumerate(CASES)
+]
+WITHOUT = [pytest.param(*case.values, False, id=f"{case.id}-backoff") for case in CASES]
+
+
 @pytest.mark.sampled(40)
-@pytest.mark.parametrize("pop", [False, True], ids=["backoff", "pop from backoff"])
-@pytest.mark.parametrize(("scenario", "profile"), CASES)
+@pytest.mark.parametrize(("scenario", "profile", "pop"), [*WITHOUT, *WITH_POP])
 def test_scenario_ends_as_expected(scenario: Scenario, profile: ProfileSpec, pop: bool) -> None:
     """Every expectation and invariant holds; Kubernetes' own groups never wait at Permit."""
     options = msgspec.structs.replace(scenario.options, pop_from_backoff_q=pop)
