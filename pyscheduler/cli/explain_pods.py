@@ -70,7 +70,7 @@ async def explain_pods(options: ExplainOptions) -> Answers:
     """
     from kube_objects.clock import LoopClock
     from pyscheduler.api import Node, Pod
-    from pyscheduler.cluster.object_sources import manifest_objects, read_once
+    from pyscheduler.cluster.object_sources import read_once
     from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
     from pyscheduler.config.feature_gates import parse
     from pyscheduler.config.load import load
@@ -84,6 +84,7 @@ async def explain_pods(options: ExplainOptions) -> Answers:
 
     if options.objects:
         from pyscheduler.cli.manifests import manifests_of
+        from pyscheduler.cluster.manifest_objects import manifest_objects
 
         manifests = [one for file in options.objects for one in manifests_of(file)]
         read = read_once(manifest_objects(manifests, source=", ".join(options.objects), keep=keep))
@@ -362,7 +363,7 @@ async def _pods_of(options: ExplainOptions, read: Read, clock: Clock) -> list[Po
     """Return the pods of the manifest with the defaults that the API server would fill in."""
     from pyscheduler.api import PriorityClass, kind_of
     from pyscheduler.cli.manifests import manifests_of
-    from pyscheduler.cluster.object_sources import admit
+    from pyscheduler.cluster.manifest_objects import admit
     from pyscheduler.framework.errors import ConfigError
 
     file = options.filename or ""

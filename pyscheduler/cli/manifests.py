@@ -16,7 +16,7 @@ __all__ = ["manifest_text", "manifests_of"]
 
 def manifests_of(file: str) -> list[dict[str, Any]]:
     """Return the objects of a file; - reads standard input. Raises `ConfigError` if it cannot be read."""
-    from pyscheduler.cluster.object_sources import read_manifests
+    from pyscheduler.cluster.manifest_objects import read_manifests
 
     try:
         text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()

@@ -5,16 +5,17 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from kube_testserver.cluster import EmbeddedCluster
 from kube_testserver.virtual_time import VirtualClock
-from pyscheduler.cluster.in_process import InProcessTransport
+from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
 from pyscheduler.scheduler.assembly import Settings, build
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from pyscheduler.config.types import Configuration
+    from pyscheduler.api import KubeObject, ResourceKind
+    from pyscheduler.config.types import Configuration, Extender
     from pyscheduler.runtime.assembly.registry import Registry
+    from pyscheduler.scheduler.ports import ExtenderConnection
     from pyscheduler.scheduler.scheduler import Scheduler
 
 __all__ = ["offline_scheduler"]
@@ -27,8 +28,16 @@ def offline_scheduler(
 
     `gates` are the feature gates (default: kube-scheduler's).
     """
-    clock = VirtualClock()
-    rng = random.Random(0)
     settings = Settings(feature_gates=gates) if gates is not None else None
-    transport = InProcessTransport(EmbeddedCluster(clock=clock, rng=rng).router)
-    return build(config, transport, clock, rng, registry=registry, settings=settings)
+    cluster = ReadOnlyCluster(_read, extender=_extender)
+    return build(config, cluster, VirtualClock(), random.Random(0), registry=registry, settings=settings)
+
+
+async def _read(_kind: ResourceKind) -> Iterable[KubeObject]:
+    return ()
+
+
+def _extender(config: Extender) -> ExtenderConnection:
+    from pyscheduler.cluster.real.extender import HTTPExtenderConnection
+
+    return HTTPExtenderConnection(config)

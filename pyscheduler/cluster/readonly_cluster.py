@@ -2,7 +2,7 @@
 
 A command such as `explain` builds a real scheduler on this cluster. The same event handlers as on a live cluster fill
 the scheduler's cache, queue and listers. But nothing is watched, and every write is refused. `object_sources` reads the
-objects from files or from an API server.
+objects from an API server, `manifest_objects` from files.
 """
 
 from __future__ import annotations

@@ -54,6 +54,17 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.slow
+def test_explain_of_a_live_cluster_imports_no_api_server() -> None:
+    """Only manifests need the embedded API server; its import takes a quarter of a second of CPU."""
+    code = (
+        "import sys\nfrom pyscheduler.cli import explain_pods, explain_view, leader_story\n"
+        "from pyscheduler.cluster import object_sources, readonly_cluster\n"
+        "print('kube_testserver.cluster' in sys.modules)"
+    )
+    assert processes.run(sys.executable, "-c", code, check=True).stdout == "False\n"
+
+
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Return a function that installs a distribution with a command module of this text, and nothing of the lab."""

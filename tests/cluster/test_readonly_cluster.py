@@ -11,7 +11,8 @@ import pytest
 from kube_objects.clock import LoopClock
 from kube_objects.kinds import NODES, PODS, ResourceKind
 from pyscheduler.api import BUILT_IN_KINDS, KubeObject, Node, Pod, PriorityClass, decode
-from pyscheduler.cluster.object_sources import admit, live_objects, manifest_objects, read_manifests
+from pyscheduler.cluster.manifest_objects import admit, manifest_objects, read_manifests
+from pyscheduler.cluster.object_sources import live_objects
 from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
 from pyscheduler.config.load import load
 from pyscheduler.config.types import Extender

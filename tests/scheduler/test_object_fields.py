@@ -190,7 +190,7 @@ async def test_a_kind_that_is_not_declared_names_watches(cluster: FakeCluster) -
 
 def test_explain_reads_declared_fields_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An evaluation of objects from a file sees what the plugin declares."""
-    from pyscheduler.cluster.object_sources import manifest_objects
+    from pyscheduler.cluster.manifest_objects import manifest_objects
     from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
 
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": reporting("arm64")}

@@ -19,7 +19,7 @@ import attrs
 import msgspec
 
 from kube_objects.pods import TERMINAL_PHASES
-from pyscheduler.cluster.object_sources import read_manifests
+from pyscheduler.cluster.manifest_objects import read_manifests
 from pyscheduler.config.snapshot_file import OBJECTS, is_snapshot, members
 from pyscheduler.framework.errors import ConfigError, os_error_text
 

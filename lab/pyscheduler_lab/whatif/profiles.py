@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.cluster.object_sources import manifest_objects, read_once
+from pyscheduler.cluster.manifest_objects import manifest_objects
+from pyscheduler.cluster.object_sources import read_once
 from pyscheduler.config.load import load, loads
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_batch.cli.queue.model import schedulers_of

@@ -16,7 +16,7 @@ import msgspec
 
 from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import format_time
-from pyscheduler.cluster.object_sources import manifest_objects
+from pyscheduler.cluster.manifest_objects import manifest_objects
 from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
 from pyscheduler.config.feature_gates import default_gates
 from pyscheduler.config.load import loads

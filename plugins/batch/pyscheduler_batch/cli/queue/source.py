@@ -44,9 +44,9 @@ async def open_source(
 
     Raises `ConfigError` for a file or credentials that cannot be used, and the client's errors.
     """
-    from pyscheduler.cluster.object_sources import live_objects, manifest_objects
-
     if objects:
+        from pyscheduler.cluster.manifest_objects import manifest_objects
+
         manifests = [one for file in objects for one in manifests_of(file)]
         yield Source(read=read_once(manifest_objects(manifests, source=", ".join(objects))))
         return
@@ -54,6 +54,7 @@ async def open_source(
 
     from kube_objects.clock import LoopClock
     from pyscheduler.cli.client_settings import COMMAND_CLIENT
+    from pyscheduler.cluster.object_sources import live_objects
     from pyscheduler.cluster.real import auth
     from pyscheduler.cluster.real.http import HTTPTransport
     from pyscheduler.cluster.real.startup_check import check_server
@@ -89,7 +90,7 @@ def overlay(read: Read, manifests: Sequence[Mapping[str, Any]], *, source: str, 
     `namespace` is that of objects that name none. Pods get the defaults and the priority that the API server would give
     them. `read` raises `ConfigError`, with `source`, for an object that the API server would refuse.
     """
-    from pyscheduler.cluster.object_sources import admit, manifest_objects
+    from pyscheduler.cluster.manifest_objects import admit, manifest_objects
 
     now = format_time(clock.wall())
     pods = [
