@@ -28,7 +28,7 @@ _PLAIN_WIDTH = 160
 
 
 def show(answer: Answer, *, top: int, wide: bool = False) -> None:
-    """Print an answer: the explanation, and the `top` best nodes for a pod; the stories if there is nothing else.
+    """Print an answer: the explanation, and the `top` best nodes for a pod; the stories if nothing was evaluated.
 
     With `wide`, also the rejected nodes by reason, and the stories.
     """
@@ -50,7 +50,7 @@ def show(answer: Answer, *, top: int, wide: bool = False) -> None:
         if table is not None:
             console.print()
             console.print(table)
-    if wide and answer.stories:
+    if answer.stories and (wide or found is None):
         click.echo()
         print_stories(answer.stories)
 

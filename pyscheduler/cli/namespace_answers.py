@@ -27,13 +27,14 @@ from pyscheduler.cli.explanation import (
     next_of,
     pod_scheduled,
 )
+from pyscheduler.cli.pod_facts import pod_facts
 from pyscheduler.cli.podgroup.reader import CORE_EVENTS, CoreEvent
 from pyscheduler.cli.workloads import refused_kinds, subject_of, waiting_pod
 from pyscheduler.cluster.kinds_within import within
 from pyscheduler.framework.errors import ConfigError, ForbiddenError, NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from pyscheduler.cli.explain_options import ExplainOptions
     from pyscheduler.cli.leader_story import KnownStories, LeaderFacts
@@ -79,23 +80,26 @@ class NamespaceReader:
                 "namespace permits it"
             ) from error
 
-    async def _pods(self, namespace: str) -> Iterable[Pod]:
+    async def _pods(self, namespace: str) -> Sequence[Pod]:
         try:
             return [each for each in await self.read(within(PODS, namespace)) if isinstance(each, Pod)]
         except ForbiddenError as error:
-            self.notes.append(f"the pods of workloads are not known: {error}")
+            self.notes.append(f"the other pods of the namespace are not known: {error}")
             return ()
 
     async def _of_pod(self, pod: Pod) -> Answer:
         known = await self.leader.stories_of(pod.namespace, pod.name)
-        if any(story.uid == pod.uid for story in known.stories):
-            self.notes.append(f"nothing is evaluated, but the leader knows the story of the pod: {self.refusal}")
-            return Answer(pod=pod.key, stories=known.stories)
-        self.notes.append(f"nothing is evaluated: {self.refusal}")
+        has_story = any(story.uid == pod.uid for story in known.stories)
+        but = ", but the leader knows the story of the pod" if has_story else ""
+        self.notes.append(f"nothing is evaluated{but}: {self.refusal}")
         events = await self.read(within(CORE_EVENTS, pod.namespace))
         mine = [each for each in events if isinstance(each, CoreEvent) and each.involved_object.uid == pod.uid]
-        url = self.leader.leader.url
-        return Answer(pod=pod.key, explanation=_explanation(pod, known, url, mine), stories=known.stories)
+        explanation = _explanation(pod, known, self.leader.leader.url, mine)
+        if not pod.node_name:
+            facts = pod_facts(pod, await self._pods(pod.namespace))
+            explanation = attrs.evolve(explanation, steps=[*explanation.steps, *facts])
+        explanation = self.leader.joined(pod, explanation, known.stories)
+        return Answer(pod=pod.key, explanation=explanation, stories=known.stories)
 
 
 async def gone(
@@ -161,7 +165,8 @@ def _scheduler(pod: Pod, known: KnownStories, url: str, *, is_unseen: bool) -> S
     if not known.served:
         return Step("scheduler", INFO, "", f'the pod has the schedulerName "{name}"; {known.why}')
     if name in known.served:
-        return Step("scheduler", OK, "", f"the scheduler at {url} serves {name}; {known.why}")
+        why = f"; {known.why}" if known.why else ""
+        return Step("scheduler", OK, "", f"the scheduler at {url} serves {name}{why}")
     served = ", ".join(known.served)
     text = f'no profile of the scheduler at {url} has the schedulerName "{name}"; it serves {served}'
     is_held = is_unseen and not pod.node_name

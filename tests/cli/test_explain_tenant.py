@@ -60,6 +60,23 @@ def waiting(name: str, message: str = NO_CPU, **spec: Any) -> Object:
     return pod_manifest(name, namespace="web", status={"conditions": [condition]}, **spec)
 
 
+def members() -> list[Object]:
+    """Return two members of a gang that avoid each other, one with a node; one in another namespace has both marks."""
+    marks = {"scheduling.x-k8s.io/pod-group": "train"}
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": marks}}
+    found = [
+        waiting("apart", requests={"cpu": "500m", "memory": "2Gi"}, labels=marks),
+        pod_manifest("peer", namespace="web", node_name="n1", labels=marks),
+        pod_manifest("stranger", namespace="default", node_name="n1", labels=marks),
+    ]
+    found[0]["spec"] |= {
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
+        "nodeSelector": {"disktype": "sdd"},
+        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "dta"}}],
+    }
+    return found
+
+
 def objects() -> list[Object]:
     """Return a cluster with a tenant that has the role `view`, and one that may only get pods."""
     template = {"metadata": {"labels": {"app": "shop"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
@@ -81,6 +98,7 @@ def objects() -> list[Object]:
         pod_manifest("gated", namespace="web", scheduling_gates=["example.com/wait"]),
         pod_manifest("placed", namespace="web", node_name="n1"),
         waiting("told", requests={"cpu": "4"}),
+        *members(),
         in_web("apps/v1", "Deployment", "shop", **workload),
         in_web("apps/v1", "ReplicaSet", "shop-5d4", metadata={"ownerReferences": [owner]}, **workload),
         refused("ReplicaSet", "shop-5d4"),
@@ -213,6 +231,26 @@ def test_tenant_without_a_leader_sees_what_the_pod_says(explain: Run, name: str,
         assert code == 0, err
         assert f"Verdict: {verdict} " in out
         assert words in out
+
+
+def test_tenant_sees_what_the_pod_asks_for_and_the_pods_beside_it(
+    explain: Run, leader: FakeLeader, server: TestServer
+) -> None:
+    """Labels, amounts, claims and the tenant's own pods; with the story, and no pod of another namespace."""
+    leader.stories = {"web/apart": [story_of("web/apart", "Unschedulable", uid=uid_of(server, "apart"))]}
+    code, out, err = explain("tenant", "apart")
+    assert code == 0, err
+    assert "Verdict: waits: Unschedulable" in out
+    assert "500m" not in out
+    assert "asks info - 0.5 cpu, 2Gi memory; nodes with disktype=sdd; PersistentVolumeClaims dta" in out
+    assert "other pods of group train in this namespace: web/peer on n1" in out
+    assert "pods of its anti-affinity per kubernetes.io/hostname in this namespace: web/peer on n1" in out
+    assert "Unschedulable since 2026-01-01T00:00:00.000000Z, found 3 times" in out
+    assert "message of Unschedulable" in out
+    assert "stranger" not in out + err
+    code, out, err = explain("poor", "apart")
+    assert (code, "nodes with disktype=sdd" in out, "in this namespace" in out) == (0, True, False)
+    assert "the other pods of the namespace are not known: " in err
 
 
 @pytest.mark.usefixtures("no_leader")

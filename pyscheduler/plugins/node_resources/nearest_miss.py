@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.framework import Nodes
 
-__all__ = ["shortages"]
+__all__ = ["amount", "shortages"]
 
 _BYTES: Final = frozenset({"memory", "ephemeral-storage"})
 _UNITS: Final = ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)
@@ -27,13 +27,14 @@ def shortages(requests: Iterable[tuple[str, int]], nodes: Nodes, everywhere: Nod
         if not (request > free).any():
             continue
         row, largest = int(np.argmax(free)), int(everywhere.allocatable(name).max())
-        text = f"{_amount(name, request)} {name}; most free {_amount(name, int(free[row]))} on {nodes.name(row)}"
-        text += f", largest node {_amount(name, largest)}"
+        text = f"{amount(name, request)} {name}; most free {amount(name, int(free[row]))} on {nodes.name(row)}"
+        text += f", largest node {amount(name, largest)}"
         texts.append(f"{text}: never fits" if request > largest else text)
     return "; ".join(texts)
 
 
-def _amount(name: str, value: int) -> str:
+def amount(name: str, value: int) -> str:
+    """Return an amount of a resource for people; cpu is in thousandths."""
     if name == "cpu":
         return f"{value / 1000:g}"
     if name in _BYTES:

@@ -1,0 +1,81 @@
+"""Steps from the pod itself and from other pods of its namespace, for a user who may read no nodes.
+
+The story of the leader names plugins and counts nodes. What the pod asks for, and where the pods beside it are, is in
+the tenant's own namespace. Both together often show the cause, such as a label with a typo.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kube_objects.resources import pod_requests
+from pyscheduler.api import QuantityError
+from pyscheduler.cli.disruption import first_few
+from pyscheduler.cli.explanation import INFO, Step
+from pyscheduler.framework.pod_info import PodInfo
+from pyscheduler.plugins.node_resources.nearest_miss import amount
+from pyscheduler.podgroup import DIALECTS, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pyscheduler.api import Pod
+
+__all__ = ["pod_facts"]
+
+
+def pod_facts(pod: Pod, pods: Sequence[Pod]) -> list[Step]:
+    """Return the step with what a pod asks for, and one for its group and each affinity.
+
+    `pods` are those of its namespace, the pod among them; none if they may not be listed.
+    """
+    others = [each for each in pods if each.uid != pod.uid and not each.is_terminal]
+    steps = [Step("asks", INFO, "", "; ".join(_asked(pod)) or "for no amount and no kind of node")]
+    if not pods:
+        return steps
+    found = resolve(pod, DIALECTS)
+    if found is not None:
+        members = [each for each in others if (other := resolve(each, DIALECTS)) is not None and other[0] == found[0]]
+        steps.append(_others(f"other pods of group {found[0].name}", members))
+    info = PodInfo.of(pod)
+    for word, terms in (
+        ("affinity", info.required_affinity_terms),
+        ("anti-affinity", info.required_anti_affinity_terms),
+    ):
+        for term in terms:
+            text = f"pods of its {word} per {term.topology_key}"
+            steps.append(_others(text, [each for each in others if term.matches(each, {})]))
+    return steps
+
+
+def _others(text: str, pods: Iterable[Pod]) -> Step:
+    places = [f"{each.key} {f'on {each.node_name}' if each.node_name else 'without a node'}" for each in pods]
+    return Step("pods", INFO, "", f"{text} in this namespace: {first_few(places) or 'none'}")
+
+
+def _asked(pod: Pod) -> Iterator[str]:
+    spec = pod.spec
+    try:
+        requests = pod_requests(pod)
+    except QuantityError as error:
+        requests = {}
+        yield str(error)
+    if any(requests.values()):
+        yield ", ".join(f"{amount(name, value)} {name}" for name, value in requests.items() if value)
+    if spec.node_selector:
+        yield "nodes with " + ", ".join(f"{key}={value}" for key, value in spec.node_selector.items())
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    if required is not None:
+        terms = [[*term.match_expressions, *term.match_fields] for term in required.node_selector_terms]
+        texts = [" and ".join(f"{e.key} {e.operator} {','.join(e.values)}".rstrip() for e in term) for term in terms]
+        yield f"nodes with {' or '.join(texts)}"
+    for each in spec.topology_spread_constraints:
+        yield f"maxSkew {each.max_skew} per {each.topology_key}"
+    claims = [each.persistent_volume_claim.claim_name for each in spec.volumes if each.persistent_volume_claim]
+    if claims:
+        yield f"PersistentVolumeClaims {', '.join(claims)}"
+    if spec.resource_claims:
+        yield f"ResourceClaims {', '.join(each.resource_claim_name or each.name for each in spec.resource_claims)}"
+    if spec.priority_class_name or spec.priority:
+        yield f"priority {pod.priority} {spec.priority_class_name}".rstrip()
