@@ -22,6 +22,9 @@ from lab.tests.recompute import estimates_of, numbers_of
 from lab.tests.test_bundle import HEAD, crowded
 from pyscheduler.cli.main import main
 from pyscheduler_lab.results.columns import COLUMNS
+from pyscheduler_lab.sweep.cells import Outcome
+from pyscheduler_lab.sweep.engines import open_engine
+from pyscheduler_lab.sweep.plan import Cell, read_plan
 
 #: Runs `pyscheduler lab`; returns exit code, output and complaints.
 Run = Callable[..., tuple[int, str, str]]
@@ -208,6 +211,27 @@ def test_killed_sweep_goes_on(folder: Path, run: Run) -> None:
     assert run("sweep", folder / "sweep.yaml", "--out", folder / "whole", "--workers", 1)[0] == 0
     whole = hashes(folder / "whole")
     assert {name: each for name, each in hashes(out).items() if name in whole} == whole
+
+
+def ended(cell: Cell) -> Outcome:
+    """Return an outcome; the process of seed 1 is killed."""
+    if cell.settings.seed == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Outcome(cell=cell)
+
+
+@pytest.mark.slow
+def test_cell_whose_process_is_killed_does_not_stop_the_others(folder: Path) -> None:
+    """Its outcome is an error; all other cells have their results, and the engine can be used again."""
+    (folder / "sweep.yaml").write_text(
+        "traces: jobs.csv\nmerge_vcs: true\nclusters: 3x8gpu\nprofiles: fifo\nseeds: 4\n"
+    )
+    cells = read_plan(str(folder / "sweep.yaml")).cells()
+    with open_engine(workers=2) as engine:
+        for _ in range(2):
+            errors = {each.cell.settings.seed: each.error for each in engine(ended, cells)}
+            assert {seed: bool(error) for seed, error in errors.items()} == {0: False, 1: True, 2: False, 3: False}
+            assert errors[1].startswith("its process ended without a result")
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ SUBCOMMANDS: Final = {
         "pyscheduler_lab.cli.lab_sweep",
         "Compare combinations of profiles, weights, clusters and seeds.",
     ),
+    "tune": ("pyscheduler_lab.cli.lab_tune", "Search for better weights of a profile's Score plugins."),
     "verify": ("pyscheduler_lab.cli.lab_verify", "Run bundles again, and compare the results."),
     "whatif": ("pyscheduler_lab.cli.whatif", "Show what a change does to the pods of a cluster's dump."),
 }

@@ -7,14 +7,7 @@ import sys
 import click
 
 from pyscheduler.cli.shared_options import logging_options
-from pyscheduler_lab.cli.sweep_output import (
-    chosen_columns,
-    engine_options,
-    mistakes,
-    report_problems,
-    runner,
-    show_lines,
-)
+from pyscheduler_lab.cli.sweep_output import chosen_columns, engine_options, report_problems, run_cells, show_lines
 
 __all__ = ["command"]
 
@@ -36,19 +29,20 @@ def command(file: str, out: str, workers: int | None, on: str | None, columns: s
       pyscheduler lab sweep sweep.yaml --out results
       pyscheduler lab sweep sweep.yaml --out results --on ray://head:10001
     """
+    from pyscheduler.cli.error_output import exits_after_mistakes
     from pyscheduler_lab.sweep.cells import open_folder
-    from pyscheduler_lab.sweep.engines import check_engine
+    from pyscheduler_lab.sweep.engines import open_engine
     from pyscheduler_lab.sweep.plan import read_plan
     from pyscheduler_lab.sweep.table import lines_of, write_table
 
-    with mistakes():
-        check_engine(on, workers)
+    with exits_after_mistakes(2):
         shown = chosen_columns(columns)
         plan = read_plan(file)
-        folder = open_folder(out, plan)
-    for note in plan.notes:
-        click.echo(f"note: {note}", err=True)
-    outcomes = runner(folder, workers, on)(plan.cells(), "")
+        with open_engine(on, workers) as engine:
+            folder = open_folder(out, plan)
+            for note in plan.notes:
+                click.echo(f"note: {note}", err=True)
+            outcomes = run_cells(engine, plan.cells(), folder)
     lines = lines_of(outcomes)
     write_table(lines, folder)
     old = sum(each.is_old for each in outcomes)

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
     from pyscheduler_lab.results.columns import Column
     from pyscheduler_lab.sweep.cells import Outcome
+    from pyscheduler_lab.sweep.engines import Engine
     from pyscheduler_lab.sweep.plan import Cell
     from pyscheduler_lab.sweep.table import Line
 
-__all__ = ["chosen_columns", "engine_options", "mistakes", "report_problems", "runner", "show_lines"]
+__all__ = ["chosen_columns", "engine_options", "report_problems", "run_cells", "show_lines"]
 
 _COLUMNS: Final = "finished,wait_mean_s,wait_p90_s,jct_mean_s,gpu_utilisation,fragmentation"
 #: How many cells with unfinished jobs are named.
@@ -53,20 +54,6 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@contextmanager
-def mistakes() -> Iterator[None]:
-    """Print a `ConfigError` as lines, and exit with 2."""
-    from pyscheduler.cli.error_output import lines_of
-    from pyscheduler.framework.errors import ConfigError
-
-    try:
-        yield
-    except ConfigError as error:
-        for line in lines_of(error):
-            click.echo(f"error: {line}", err=True)
-        sys.exit(2)
-
-
 def chosen_columns(text: str) -> Sequence[Column]:
     """Return the columns of `--columns`; raise `ConfigError` for an unknown one."""
     from pyscheduler.framework.errors import ConfigError
@@ -80,30 +67,22 @@ def chosen_columns(text: str) -> Sequence[Column]:
     return [known[name] for name in names]
 
 
-def runner(folder: Path, workers: int | None, on: str | None) -> Callable[[Sequence[Cell], str], list[Outcome]]:
-    """Return a function that runs cells, and returns their outcomes in the order of the cells.
-
-    Its second argument is a text before the numbers of the line of progress. Failed cells are printed when they end.
-    """
+def run_cells(engine: Engine, cells: Sequence[Cell], folder: Path, *, title: str = "") -> list[Outcome]:
+    """Return the outcomes of the cells in their order; print failed cells when they end, and a line of progress."""
     from pyscheduler_lab.sweep.cells import run_cell
-    from pyscheduler_lab.sweep.engines import run_all
 
-    def run(cells: Sequence[Cell], title: str = "") -> list[Outcome]:
-        found: dict[str, Outcome] = {}
-        failed = 0
-        with _progress() as show:
-            show(f"{title}0/{len(cells)} cells")
-            one = partial(run_cell, folder=folder, command=tuple(sys.argv))
-            for outcome in run_all(one, cells, workers=workers, on=on):
-                found[outcome.cell.name] = outcome
-                if outcome.error:
-                    failed += 1
-                    show("")
-                    click.echo(f"error: {outcome.cell.name}: {outcome.error}", err=True)
-                show(f"{title}{len(found)}/{len(cells)} cells" + (f", {failed} failed" if failed else ""))
-        return [found[cell.name] for cell in cells]
-
-    return run
+    found: dict[str, Outcome] = {}
+    failed = 0
+    with _progress() as show:
+        show(f"{title}0/{len(cells)} cells")
+        for outcome in engine(partial(run_cell, folder=folder, command=tuple(sys.argv)), cells):
+            found[outcome.cell.name] = outcome
+            if outcome.error:
+                failed += 1
+                show("")
+                click.echo(f"error: {outcome.cell.name}: {outcome.error}", err=True)
+            show(f"{title}{len(found)}/{len(cells)} cells" + (f", {failed} failed" if failed else ""))
+    return [found[cell.name] for cell in cells]
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from uuid import uuid4
 import attrs
 import msgspec
 
-from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.errors import ConfigError, os_error_text
 from pyscheduler.framework.plugin_failures import error_place
 from pyscheduler_lab.results.bundle import read_bundle, sha256_of_input, write_bundle
 from pyscheduler_lab.results.columns import cells_of, unfinished_of
@@ -69,7 +69,7 @@ def open_folder(path: str, plan: Plan) -> Path:
         (folder / _FILE).write_bytes(plan.text)
         shutil.rmtree(folder / _PARTIAL, ignore_errors=True)
     except OSError as error:
-        raise ConfigError((error.strerror or str(error)).lower(), source=f"--out: {path}") from error
+        raise ConfigError(os_error_text(error), source=f"--out: {path}") from error
     return folder.resolve()
 
 

@@ -19,7 +19,7 @@ import attrs
 import msgspec
 
 from pyscheduler.config.yaml_text import read
-from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.errors import ConfigError, os_error_text
 from pyscheduler_lab.clusters import Cluster
 from pyscheduler_lab.clusters.cluster import NODE_LISTS
 from pyscheduler_lab.results.runs import Workload, policy_of, read_workload
@@ -30,7 +30,7 @@ from pyscheduler_lab.traces.catalog import TRACES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Cell", "Place", "Plan", "label_of", "read_plan", "workload_of"]
+__all__ = ["Cell", "Place", "Plan", "label_of", "mistakes_in", "read_plan", "workload_of"]
 
 #: Keys with an example each, for messages.
 _AXES: Final = {
@@ -49,10 +49,19 @@ _OF_TRACES: Final = ("trace", "vc", "merge_vcs", "shape", "jobs")
 _MOST_SEEDS: Final = 1000
 #: Maximum length of a name of a folder, in bytes.
 _LONGEST: Final = 255
+#: The largest weight of a search.
+_LARGEST: Final = 1000
 #: Workloads that a process keeps.
 _KEPT: Final = 4
 
 _Weight: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+
+
+class _Range(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The weights of a search."""
+
+    min: Annotated[int, msgspec.Meta(ge=1, le=_LARGEST)]
+    max: Annotated[int, msgspec.Meta(ge=1, le=_LARGEST)]
 
 
 class _Axes(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,9 +145,12 @@ class Plan:
 
 
 def read_plan(path: str, *, more: Sequence[str] = ()) -> Plan:
-    """Return the plan in a file, with the values of the keys `more` in `rest`; raise `ConfigError` for a mistake."""
+    """Return the plan in a file; raise `ConfigError` for a mistake.
+
+    With `more`, it is the file of a search, which has these keys, too. Weights are then ranges.
+    """
     text, root = _read(path)
-    with _mistakes(path):
+    with mistakes_in(path):
         known = (*_AXES, *more, *_SETTINGS)
         for key in root:
             if key not in known:
@@ -156,13 +168,12 @@ def read_plan(path: str, *, more: Sequence[str] = ()) -> Plan:
         _once("profiles", map(label_of, profiles))
         seeds = [*range(axes.seeds)] if isinstance(axes.seeds, int) else axes.seeds
         _once("seeds", map(str, seeds))
-        weights = {plugin: _weights(plugin, values) for plugin, values in axes.weights.items()}
+        weights = {plugin: _weights(plugin, values, is_search=bool(more)) for plugin, values in axes.weights.items()}
         scores = {}
         for number, profile in enumerate(profiles):
             with _at(f"profiles[{number}]"):
                 scores[profile] = _scores(places[0].settings, profile, weights)
-        for plugin, values in weights.items():
-            _once(f"weights.{plugin}", map(str, values))
+        for plugin in weights:
             if not any(plugin in each for each in scores.values()):
                 names = dict.fromkeys(name for each in scores.values() for name in each)
                 text_of = f"no profile scores with this plugin; there are {', '.join(names) or 'none'}"
@@ -178,7 +189,7 @@ def read_plan(path: str, *, more: Sequence[str] = ()) -> Plan:
             notes=[*_notes(places)],
             rest={key: root[key] for key in more if key in root},
         )
-        for cell in plan.cells():
+        for cell in [] if more else plan.cells():
             part = max(cell.name.split("/"), key=len)
             if len(part) > _LONGEST:
                 raise ConfigError(f"the folder of results would have too long a name: {part}; shorten it")
@@ -207,7 +218,7 @@ def _read(path: str) -> tuple[bytes, dict[str, Any]]:
         text = Path(path).read_bytes()
         document = read(text.decode("utf-8-sig"))
     except OSError as error:
-        raise ConfigError((error.strerror or str(error)).lower(), source=path) from error
+        raise ConfigError(os_error_text(error), source=path) from error
     except UnicodeDecodeError as error:
         raise ConfigError("not UTF-8 text", source=path) from error
     except ConfigError as error:
@@ -221,8 +232,8 @@ def _read(path: str) -> tuple[bytes, dict[str, Any]]:
 
 
 @contextmanager
-def _mistakes(path: str) -> Iterator[None]:
-    """Add the file to mistakes, and turn values of a wrong type into mistakes."""
+def mistakes_in(path: str) -> Iterator[None]:
+    """Add the file to mistakes in the block, and turn values of a wrong type into mistakes."""
     try:
         yield
     except msgspec.ValidationError as error:
@@ -242,9 +253,17 @@ def _at(key: str) -> Iterator[None]:
         raise ConfigError(*(f"{key}: {problem}" for problem in error.problems), source=error.source) from error
 
 
-def _weights(plugin: str, values: object) -> Sequence[int]:
+def _weights(plugin: str, values: object, *, is_search: bool) -> Sequence[int]:
+    """Return the weights of a plugin in increasing order for a search, otherwise in the order of the file."""
     try:
-        return msgspec.convert(values, list[_Weight])
+        if is_search:
+            found = msgspec.convert(values, _Range)
+            if found.min >= found.max:
+                raise ConfigError(f"weights.{plugin}: min must be less than max")
+            return range(found.min, found.max + 1)
+        weights = msgspec.convert(values, list[_Weight])
+        _once(f"weights.{plugin}", map(str, weights))
+        return weights
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
         raise ConfigError(f"weights.{plugin}{where.removesuffix('`')}: {what}") from error
