@@ -50,7 +50,8 @@ def show(answer: Answer, *, top: int, wide: bool = False) -> None:
         if table is not None:
             console.print()
             console.print(table)
-    if answer.stories and (wide or found is None):
+    # Without an evaluation, the steps have the last reason only.
+    if answer.stories and (wide or (found is None and sum(len(story.runs) for story in answer.stories) > 1)):
         click.echo()
         print_stories(answer.stories)
 

@@ -21,7 +21,7 @@ from pyscheduler.cli.podgroup.view import padded
 from pyscheduler.cli.terminal import echo, print_json, printable_cells
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.stories.history import History
-from pyscheduler.stories.record import ENDS
+from pyscheduler.stories.record import DELETED, ENDS, SCHEDULED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -118,7 +118,7 @@ def _duration(story: StoryView) -> str:
     if story.pending:
         return f", since {_second(story.created or story.first_seen)}{_count(story)}"
     end = next((run for run in story.runs if run.reason in ENDS), None)
-    if end is None:
+    if end is None or end.reason not in {SCHEDULED, DELETED}:  # the wait ended before this story
         return ""
     seconds = max(parse_time(end.first) - parse_time(story.created or story.first_seen), 0.0)
     return f", after a wait of {format_duration(round(seconds, 1))}"

@@ -34,6 +34,7 @@ __all__ = ["Answer", "Leader", "find_leader"]
 
 _PORT: Final = 10259
 _SECONDS: Final = 10.0
+_ANONYMOUS: Final = "system:anonymous"
 
 
 @attrs.frozen
@@ -65,7 +66,9 @@ class Leader:
             response = await transport.request("GET", path, timeout_seconds=_SECONDS)
             return Answer(raise_for_status(response, f"GET {self.url}{path}"))
         except APIError as error:
-            return Answer(why=f"the scheduler at {self.url} refuses: {error}")
+            text = str(error)
+            cure = "; it cannot identify users; start it with --authentication-kubeconfig" if _ANONYMOUS in text else ""
+            return Answer(why=f"the scheduler at {self.url} refuses: {text}{cure}")
         except TransportError as error:
             return Answer(why=f"the scheduler at {self.url} gave no answer: {error}")
         finally:

@@ -145,16 +145,19 @@ def _explanation(pod: Pod, known: KnownStories, url: str, events: Sequence[CoreE
     if newest is not None:
         who = newest.reporting_component or newest.source.component
         count = f", {newest.count} times" if newest.count > 1 else ""
-        text = f"{newest.reason} of {who}, last at {newest.last_seen}{count}: {newest.message}"
+        is_known = condition is not None and newest.message == condition[1]
+        message = "the message of the condition" if is_known else newest.message
+        text = f"{newest.reason} of {who}, last at {newest.last_seen}{count}: {message}"
         steps.append(Step("event", INFO, "", text))
     held = next((step for step in steps if step.result == HOLDS), None)
     reason = held.reason if held is not None else ""
+    plugins = next((story.runs[-1].plugins for story in known.stories if story.uid == pod.uid and story.runs), ())
     return Explanation(
         subject=f"pod {pod.key}, schedulerName {pod.scheduler_name}",
         verdict="placed" if pod.node_name else "waits",
         reason="" if pod.node_name else reason,
         steps=steps,
-        next="" if pod.node_name or not reason else next_of(reason),
+        next="" if pod.node_name or not reason else next_of(reason, plugins),
         contradicts=False,
     )
 

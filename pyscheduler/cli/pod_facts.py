@@ -30,7 +30,7 @@ def pod_facts(pod: Pod, pods: Sequence[Pod]) -> list[Step]:
     `pods` are those of its namespace, the pod among them; none if they may not be listed.
     """
     others = [each for each in pods if each.uid != pod.uid and not each.is_terminal]
-    steps = [Step("asks", INFO, "", "; ".join(_asked(pod)) or "for no amount and no kind of node")]
+    steps = [Step("asks", INFO, "", "; ".join(_asked(pod)) or "nothing")]
     if not pods:
         return steps
     found = resolve(pod, DIALECTS)

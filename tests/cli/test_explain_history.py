@@ -80,6 +80,15 @@ def test_verdict_of_a_pod_that_waits(tmp_path: Path, run: Run) -> None:
     assert out.splitlines()[1] == f"{since}, found at least 16 times, last seen 2026-11-29T12:03:04Z"
 
 
+def test_story_without_the_wait_says_nothing_of_its_length(tmp_path: Path, run: Run) -> None:
+    """A pod of another scheduler has a story only when it is preempted."""
+    file = tmp_path / "logs.txt"
+    gone = {key: value for key, value in SECOND.items() if not key.startswith("before")} | {"reason": "Preempted"}
+    file.write_text(json.dumps(gone))
+    _, out, _ = run("explain", "--history", "web/p", "--from", file)
+    assert out.splitlines()[1] == "Verdict: Preempted"
+
+
 def test_json_of_a_story(logs: Path, run: Run) -> None:
     """The fields are those of `GET /debug/story`."""
     code, out, _ = run("explain", "--history", "p", "-n", "web", "--from", logs, "-o", "json")

@@ -237,7 +237,9 @@ def test_tenant_sees_what_the_pod_asks_for_and_the_pods_beside_it(
     explain: Run, leader: FakeLeader, server: TestServer
 ) -> None:
     """Labels, amounts, claims and the tenant's own pods; with the story, and no pod of another namespace."""
-    leader.stories = {"web/apart": [story_of("web/apart", "Unschedulable", uid=uid_of(server, "apart"))]}
+    story = story_of("web/apart", "Unschedulable", uid=uid_of(server, "apart"))
+    story.runs[0].plugins = ("NodeAffinity", "InterPodAffinity")
+    leader.stories = {"web/apart": [story]}
     code, out, err = explain("tenant", "apart")
     assert code == 0, err
     assert "Verdict: waits: Unschedulable" in out
@@ -246,7 +248,8 @@ def test_tenant_sees_what_the_pod_asks_for_and_the_pods_beside_it(
     assert "other pods of group train in this namespace: web/peer on n1" in out
     assert "pods of its anti-affinity per kubernetes.io/hostname in this namespace: web/peer on n1" in out
     assert "Unschedulable since 2026-01-01T00:00:00.000000Z, found 3 times" in out
-    assert "message of Unschedulable" in out
+    assert out.count("message of Unschedulable") == 1
+    assert "the answer of NodeAffinity, InterPodAffinity" in out
     assert "stranger" not in out + err
     code, out, err = explain("poor", "apart")
     assert (code, "nodes with disktype=sdd" in out, "in this namespace" in out) == (0, True, False)
@@ -266,9 +269,13 @@ def test_tenant_sees_the_newest_event_about_the_pod(explain: Run, server: TestSe
         count=4,
         reportingComponent="pyscheduler",
     )
+    same = {"message": NO_CPU, "lastTimestamp": "2026-01-02T00:00:00Z"}
     server.run(lambda cluster: cluster.add(event))
     code, out, _ = explain("tenant", "told")
     assert (code, f"FailedScheduling of pyscheduler, last at {AT}, 4 times: no room" in out) == (0, True)
+    server.run(lambda cluster: cluster.add(event | {"metadata": {"name": "told.2", "namespace": "web"}, **same}))
+    code, out, _ = explain("tenant", "told")
+    assert (code, out.count(NO_CPU), "last at 2026-01-02T00:00:00Z, 4 times: the message of the" in out) == (0, 1, True)
     code, _, err = explain("poor", "told")
     assert (code, "may not list events; what they say is not known" in err) == (0, True)
 

@@ -112,6 +112,7 @@ def objects() -> list[Object]:
     ]
     kai = {"apiGroups": ["scheduling.run.ai"], "resources": ["queues", "podgroups"], "verbs": ["list"]}
     made += account("partial", [few, claims, kai])
+    made += account("nobody", [])
     free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
     queue = {"resources": {"cpu": free, "memory": free, "gpu": free}}
     for kind, version, name, spec in (
@@ -214,8 +215,10 @@ def test_explain_of_a_job_takes_no_unlisted_kind_as_absent(explain: Run) -> None
     assert "nodes unknown - unknown: these credentials may not list resourceslices.resource.k8s.io, deviceclass" in out
     code, _, err = explain("poor", "job", "none", *kai)
     assert code == 1
-    assert "job default/none is not known: these credentials may not list podgroups" in err
     assert "absent" not in err
+    assert "job default/none is not known: these credentials may not list podgroups" in err
+    code, _, err = explain("nobody", "job", "job", *kai)
+    assert (code, "`pyscheduler explain POD` needs only the permission to get the pod" in err) == (1, True)
 
 
 @pytest.mark.parametrize("config", GROUPS)

@@ -123,3 +123,24 @@ async def test_authority_that_is_no_certificate_is_a_mistake(tmp_path: Path) -> 
     file.write_text("nothing")
     with pytest.raises(ConfigError, match=r"--scheduler-ca .*ca\.pem: the .* cannot be used: it has no cert"):
         await found({}, url="https://10.0.0.5:10259", authority=str(file))
+
+
+async def test_scheduler_that_identifies_nobody_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without --authentication-kubeconfig each user is anonymous; the refusal alone does not say what to mend."""
+    refusal = {
+        "kind": "Status",
+        "reason": "Forbidden",
+        "message": 'User "system:anonymous" cannot get path',
+        "code": 403,
+    }
+
+    async def request(*_: object, **__: object) -> Response:
+        return Response(status=403, body=json.dumps(refusal).encode(), headers={})
+
+    monkeypatch.setattr(HTTPTransport, "request", request)
+    credentials = plain("http://localhost:1")
+    leader = await find_leader(
+        credentials, cast("HTTPTransport", Cluster({})), url="https://localhost:2", authority=None, lease=("a", "b")
+    )
+    answer = await leader.get("/configz")
+    assert answer.why.endswith("; it cannot identify users; start it with --authentication-kubeconfig")

@@ -15,7 +15,7 @@ from pyscheduler.cli.podgroup.command import print_data
 from pyscheduler.cli.podgroup.view import list_of
 from pyscheduler.cli.terminal import echo
 from pyscheduler.cli.unread_kinds import refused_by_plugin, refused_of
-from pyscheduler.framework.errors import ConfigError
+from pyscheduler.framework.errors import ConfigError, ForbiddenError
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.telemetry.logs import configure
 from pyscheduler_batch.added_dialects import added_queue_dialects
@@ -218,7 +218,11 @@ async def describe(options: Options, names: Sequence[str]) -> int:
 async def explain(options: Options, job: str, namespace: str | None, output: str) -> int:
     """Print why a job waits; return the exit code."""
     async with _open(options) as source:
-        cluster = await read_cluster(options, source)
+        try:
+            cluster = await read_cluster(options, source)
+        except ForbiddenError as error:
+            pod = "`pyscheduler explain POD` needs only the permission to get the pod"
+            raise ConfigError(f"the job cannot be explained: {error}; {pod}") from error
         model, entry = _job(cluster, job, namespace or source.namespace)
         found = await explained(cluster, model, entry)
     if output:
