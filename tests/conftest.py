@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -107,16 +108,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests in the folders and files above.
+    """Mark the tests in the folders and files above; long ones are slow.
 
     Mark the cases of a sampled test as slow, too, but for one of so many.
     """
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        places = {item.path, *item.path.parents}
-        if not places.isdisjoint(PACKAGES):
+        if _is_in(item.path, PACKAGES):
             item.add_marker(pytest.mark.packages)
-        if not places.isdisjoint(ALL_SLOW) or item.get_closest_marker("long") is not None:
+        if _is_in(item.path, ALL_SLOW) or item.get_closest_marker("long") is not None:
             item.add_marker(pytest.mark.slow)
         elif item.get_closest_marker("sampled") is not None:
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
@@ -127,6 +127,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for number, item in enumerate(sorted(same, key=lambda each: each.nodeid)):
             if number % mark.args[0]:
                 item.add_marker(pytest.mark.slow)
+
+
+@cache
+def _is_in(path: Path, places: tuple[Path, ...]) -> bool:
+    """Return whether a file is one of these places, or in one; the files of all tests are few."""
+    return not {path, *path.parents}.isdisjoint(places)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
