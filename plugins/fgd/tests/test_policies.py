@@ -11,7 +11,7 @@ from hypothesis import settings
 
 from pyscheduler.api import Namespace
 from pyscheduler.framework import ConfigError
-from pyscheduler.testing import check_plugin, make_pod
+from pyscheduler.testing import CHECKS, check_plugin, make_pod
 from pyscheduler_fgd.gradient import FGD
 from pyscheduler_fgd.policies import BestFit, DotProd, GpuClustering, GpuPacking, Random
 
@@ -167,7 +167,10 @@ def draw(_: random.Random, draft: Draft) -> None:
 def test_policies_keep_the_contract(plugin: type) -> None:
     """The checks of the test kit find nothing."""
     args = {"typicalTasks": [{"cpuMilli": 1000, "gpus": 1, "gpuMilli": 500}]} if plugin is FGD else None
-    assert not check_plugin(plugin, args=args, draw=draw, histories=settings.default.max_examples // 2).advice
+    # Another process, for the hash seed, costs as much as the histories; the policies share their code.
+    checks = [check for check in CHECKS if check != "hash-seed" or plugin in {FGD, Random}]
+    histories = settings.default.max_examples // 2
+    assert not check_plugin(plugin, args=args, draw=draw, histories=histories, checks=checks).advice
 
 
 @pytest.mark.parametrize("policy", [plugin.__name__ for plugin in POLICIES])
