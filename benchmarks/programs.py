@@ -209,6 +209,34 @@ def simulation(pods: int, nodes: int, *, fidelity: Fidelity = "full") -> dict[st
     return _replayed(jobs, f"{nodes}x8gpu", "default.yaml", fidelity=fidelity)
 
 
+def sweep(jobs: int, seeds: int) -> dict[str, float]:
+    """Return the figures of `lab sweep` on two processes, and how many times as long it takes on one.
+
+    Two profiles replay the first jobs of Philly's vc1 with each seed.
+    """
+    text = f"traces: [{{trace: philly, vc: vc1, jobs: {jobs}}}]\nclusters: 24x8gpu\nprofiles: [default, binpack]\n"
+    seconds = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "sweep.yaml").write_text(f"{text}seeds: {seeds}\n")
+        for workers in (1, 2):
+            command = (
+                "-m",
+                "pyscheduler",
+                "lab",
+                "sweep",
+                "sweep.yaml",
+                "--out",
+                f"{workers}",
+                "--workers",
+                f"{workers}",
+            )
+            began = time.perf_counter()
+            subprocess.run((sys.executable, *command), cwd=folder, check=True, capture_output=True)
+            seconds[workers] = time.perf_counter() - began
+    return {"seconds": seconds[2], "of_one_process": seconds[1] / seconds[2]}
+
+
 def _replayed(jobs: Sequence[Job], pool: str, configuration: str, *, fidelity: Fidelity = "full") -> dict[str, float]:
     played = Replay(
         jobs,

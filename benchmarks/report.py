@@ -88,6 +88,7 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "package_mib": ("size of the package", "{:.1f} MiB"),
     "libraries_mib": ("size of the libraries that it requires", "{:.0f} MiB"),
     "simulated_per_second": ("rate of the simulation in real time", "{:,.0f} pods/s"),
+    "of_one_process": ("speed, over that of one process", "{:.2f}"),
     "start_cpu_seconds": ("CPU until the first arrival", "{:.2f} s"),
     "arrivals_cpu_seconds": ("CPU while jobs arrive", "{:.2f} s"),
     "drain_cpu_seconds": ("CPU after the last arrival", "{:.2f} s"),

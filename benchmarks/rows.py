@@ -174,6 +174,7 @@ def program_rows(*, short: bool) -> Sequence[Row]:
     large, pods = (500, 500) if short else (5000, 10_000)
     demo_pods = 500 if short else 8152
     simulated = 300 if short else 50_000
+    swept, seeds = (10, 1) if short else (300, 8)
     return [
         *_client_rows(short=short),
         *_batch_rows(short=short),
@@ -223,6 +224,12 @@ def program_rows(*, short: bool) -> Sequence[Row]:
             what=f"the same without an API server (`--fidelity decisions`): {simulated:,} pods on {large:,} nodes",
             measure=partial(programs.simulation, simulated, large, fidelity="decisions"),
             targets={"simulated_per_second": ">= 2,000 pods/s"},
+        ),
+        Row(
+            name="sweep",
+            what=f"`lab sweep` on two processes: {2 * seeds} cells of {swept} jobs of Philly's vc1",
+            measure=partial(programs.sweep, swept, seeds),
+            targets={"of_one_process": ">= 1.8"},
         ),
         Row(
             name="imports",

@@ -98,6 +98,7 @@ ORDER: Final = tuple(
             "replay",
             "simulation",
             "simulation-decisions",
+            "sweep",
             *_BATCH,
             *(f"{name}/5000/cycle/distinct" for name in _DISTINCT),
             *_COHORTS,

@@ -122,7 +122,9 @@ def _ray(on: str, workers: int | None) -> Iterator[Engine]:
         import ray  # noqa: PLC0415 - of an extra
     except ImportError as error:
         raise ConfigError(f"--on {on} needs Ray, which is not installed; run {_REMEDY}") from error
-    where = {"num_cpus": workers, "include_dashboard": False} if on == _RAY else {"address": on}
+    where: dict[str, object] = {"address": on}
+    if on == _RAY:
+        where = {"address": "local", "num_cpus": workers, "include_dashboard": False}
     try:
         ray.init(log_to_driver=False, logging_level="error", **where)
     except (ConnectionError, RuntimeError, ValueError) as error:
