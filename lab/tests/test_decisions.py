@@ -126,7 +126,7 @@ def test_shared_gpus_are_replayed_alike() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["fifo", "drf", "proportion", "capacity", "kai"])
+@pytest.mark.parametrize("name", ["fifo", "drf", pytest.param("proportion", marks=pytest.mark.long), "capacity", "kai"])
 def test_queues_are_replayed_alike(name: str) -> None:
     """With reclaim: under three of the policies, pods are evicted and jobs restarted."""
     jobs, cluster = crowd(3 * settings.default.max_examples), Cluster.uniform(6)
