@@ -16,6 +16,7 @@ from multiprocessing import get_context, parent_process
 from pathlib import Path
 from threading import Thread
 from typing import Final, TypeAlias
+from warnings import catch_warnings
 
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab.sweep.cells import Outcome
@@ -126,7 +127,8 @@ def _ray(on: str, workers: int | None) -> Iterator[Engine]:
     if on == _RAY:
         where = {"address": "local", "num_cpus": workers, "include_dashboard": False}
     try:
-        ray.init(log_to_driver=False, logging_level="error", **where)
+        with catch_warnings(action="ignore"):  # they say what the error says
+            ray.init(log_to_driver=False, logging_level="error", **where)
     except (ConnectionError, RuntimeError, ValueError) as error:
         text = f"{type(error).__name__}: {error}"
         remedy = "Ray must run there, in the same version and with the same RAY_AUTH_MODE as here"
