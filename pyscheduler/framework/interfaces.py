@@ -148,6 +148,7 @@ class Plugin:
     - `rbac`: rules it needs beyond reading its watches; a plugin may set it on itself when it is made, from its args;
     - `reuse`: how long its answers about nodes hold; what a base class says does not count. Where that is not so for
       some pods, the plugin defines `may_reuse(pod) -> bool`: of a pod for which it returns False, nothing is kept;
+    - `reuse_annotations`: the names of the pod's annotations on which these answers depend;
     - `max_permit_wait_seconds`: the longest it may make a pod wait at Permit, where more than 900 is needed; longer
       waits are cut to it. A plugin may set it on itself when it is made, from its args.
 
@@ -167,6 +168,7 @@ class Plugin:
     gated_watches: ClassVar[Mapping[str, Sequence[ResourceKind]]] = MappingProxyType({})
     rbac: ClassVar[Sequence[PolicyRule]] = ()
     reuse: ClassVar[Reuse] = Reuse.NEVER
+    reuse_annotations: ClassVar[Sequence[str]] = ()
     #: Whether its filter answers about one node by what is on other nodes, as a limit on a sum does. Preemption then
     #: tries one node at a time. A plugin with `add_pod` or `remove_pod` does so in any case.
     counts_across_nodes: ClassVar[bool] = False

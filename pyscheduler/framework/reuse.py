@@ -19,8 +19,9 @@ class Reuse(Enum):
 
     - Of the pod it looks at nothing but what it asks for and demands of nodes: containers and init containers, overhead
       and pod-level resources, node selector, node affinity, tolerations, node name, host network and users, image
-      volumes. Not at its name, labels, annotations, priority, or (anti-)affinity to other pods. Nothing is kept of pods
-      with resource claims, nor of those for which some plugin's `may_reuse(pod)` returns False.
+      volumes, and the annotations that it names in `reuse_annotations`. Not at its name, labels, other annotations,
+      priority, or (anti-)affinity to other pods. Nothing is kept of pods with resource claims, nor of those for which
+      some plugin's `may_reuse(pod)` returns False.
     - `pre_filter` and `pre_score` look at the pod alone, and only pass or skip the pod.
     - `filter_nodes` and `score_nodes` answer for each row by itself, whichever other rows they are asked about, and can
       be asked about nodes that do not fit.

@@ -10,6 +10,7 @@ import pytest
 
 from pyscheduler.api import Pod
 from pyscheduler.framework import (
+    ConfigError,
     CycleState,
     FilterPlugin,
     NodeInfo,
@@ -70,6 +71,17 @@ class Exempting(Counting):
         if pod.name == "special-broken":
             raise ValueError(pod.name)
         return not pod.name.startswith("special")
+
+
+class Noting(Counting):
+    """Depends on an annotation of the pod, which it declares."""
+
+    reuse = Reuse.WHILE_AMOUNTS_STAY
+    reuse_annotations = ("example.com/size",)
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> NodeStatuses | None:
+        self.asked.append(len(nodes))
+        return NodeStatuses.failing(nodes.pod_counts() >= int(pod.annotations.get("example.com/size", "9")), FULL)
 
 
 class Unsigned(FilterPlugin):
@@ -253,6 +265,34 @@ def test_a_plugin_exempts_pods_from_reuse(kit: Kit) -> None:
     assert plugin.asked == [2, 2, 2, 2, 2]
     search(kit, profile, "p3")
     assert plugin.asked == [2, 2, 2, 2, 2]
+
+
+def test_pods_share_answers_if_their_declared_annotations_are_equal(kit: Kit) -> None:
+    """Other annotations do not matter. A declared one separates pods, also from pods that do not have it."""
+    kit.add_nodes("a", "b", pods=[make_pod("x", node_name="a")])
+    profile = kit.profile(Noting)
+    plugin = plugin_of(profile, "Noting")
+    for number in range(3):
+        annotations = {"example.com/size": "1", "example.com/number": str(number)}
+        assert search(kit, profile, f"p{number}", annotations=annotations) == [0]
+    assert plugin.asked == [2, 2]
+    assert search(kit, profile, "q", annotations={"example.com/size": "2"}) == [1, 0]
+    assert plugin.asked == [2, 2, 2]
+    for number in range(3):
+        assert search(kit, profile, f"r{number}", annotations={"example.com/number": str(number)}) == [1, 0]
+    assert plugin.asked == [2] * 5
+
+
+class OneText(Counting):
+    """Gives a text in place of names."""
+
+    reuse_annotations = "example.com/size"
+
+
+def test_a_text_in_place_of_names_of_annotations_is_refused(kit: Kit) -> None:
+    """It would be taken for the names of its letters."""
+    with pytest.raises(ConfigError, match=r"has reuse_annotations = 'example.com/size'; write reuse_annotations = \("):
+        kit.profile(OneText)
 
 
 def test_scores_out_of_bounds_are_an_error_each_time(kit: Kit) -> None:

@@ -144,12 +144,13 @@ def make_equivalence_key(assembly: Assembly, calls: PluginCalls) -> Callable[[Po
     """Return the function of a pod's equivalence key; it returns None where a plugin's `may_reuse` is not True."""
     found = [(name, plugin) for name, plugin in assembly.plugins.items() if hasattr(plugin, "may_reuse")]
     vetoes = [_method(name, plugin, "may_reuse", "Sign") for name, plugin in found]
+    annotations = sorted({name for plugin in assembly.plugins.values() for name in plugin.reuse_annotations})
 
     def key_of(pod: Pod) -> bytes | None:
         for veto in vetoes:
             if calls.run(veto, pod, pod) is not True:
                 return None
-        return equivalence_key(pod)
+        return equivalence_key(pod, annotations)
 
     return key_of
 

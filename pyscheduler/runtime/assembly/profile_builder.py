@@ -195,6 +195,10 @@ class _Assembler:
             if not isinstance(reuse, Reuse):
                 text = "set a member of pyscheduler.Reuse, such as Reuse.WHILE_NODE_STAYS"
                 self._report(f'plugin "{name}" has reuse = {reuse!r}; {text}')
+            annotations: object = plugin.reuse_annotations
+            if not (isinstance(annotations, tuple | list) and all(isinstance(each, str) for each in annotations)):
+                text = 'write reuse_annotations = ("example.com/name",)'
+                self._report(f'plugin "{name}" has reuse_annotations = {annotations!r}; {text}')
         for point, names in points.items():
             for name in names:
                 for missing in missing_methods(self.classes[name], point):

@@ -1,7 +1,7 @@
 """Equivalence keys: pods with equal keys get equal answers from plugins that declare `Reuse`.
 
 A key consists of all parts of a pod that such a plugin may read. Names, labels and the names of volumes are not in the
-key, because they may differ between pods of one template.
+key, because they may differ between pods of one template. Of the annotations, the key has those that plugins declare.
 
 kube-scheduler's signatures (`sign_pod`) cannot be used as keys. They leave out parts in which pods rarely differ (the
 protocol of a host port, how requests are split over containers). And a pod with spread constraints gets no signature,
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyscheduler.api import Pod
 
 __all__ = ["equivalence_key"]
@@ -22,8 +24,10 @@ __all__ = ["equivalence_key"]
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def equivalence_key(pod: Pod) -> bytes | None:
+def equivalence_key(pod: Pod, annotations: Sequence[str] = ()) -> bytes | None:
     """Return the key of a pod; None for a pod that has run already (a resized one), or has resource claims.
+
+    `annotations`: the names of those that belong to the key, in an order that is always the same.
 
     The devices for a claim depend on what other claims have. Two pods that ask the same may have different keys: one
     CPU can be written as `1` and as `1000m`.
@@ -33,7 +37,7 @@ def equivalence_key(pod: Pod) -> bytes | None:
         return None
     if spec.resource_claims:
         return None
-    affinity = spec.affinity
+    affinity, noted = spec.affinity, pod.annotations
     return _encode(
         (
             spec.containers,
@@ -47,5 +51,6 @@ def equivalence_key(pod: Pod) -> bytes | None:
             spec.host_network,
             spec.host_users,
             [volume.image for volume in spec.volumes if volume.image is not None] if spec.volumes else None,
+            [(name, noted[name]) for name in annotations if name in noted] if noted else (),
         )
     )
