@@ -14,7 +14,7 @@ from pyscheduler.framework.changed_keys import ChangedKeys
 from pyscheduler_batch.gpu_sharing.device_shares import DeviceShares
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Pod
 
@@ -65,6 +65,8 @@ class GpuBooks:
     _unreserved: dict[str, int] = attrs.Factory(dict)
     #: The names of nodes whose shares or reservations change, for readers that keep values by node.
     changed: ChangedKeys[str] = attrs.Factory(ChangedKeys)
+    #: Is called with the names of these nodes at once, for caches of plugins' answers.
+    forget: Callable[[Iterable[str]], object] = lambda _nodes: None
 
     def hold(self, uid: str, share: Share, capacity: int) -> None:
         """Book a pod's share; what it had before is given back."""
@@ -107,6 +109,7 @@ class GpuBooks:
 
     def _count(self, node: str) -> None:
         self.changed.note(node)
+        self.forget((node,))
         shared = self.nodes.get(node)
         missing = 0 if shared is None else len(shared.used.keys() - self._reserved.get(node, {}).keys())
         if missing:

@@ -27,6 +27,7 @@ __all__ = [
     "MEMORY_ANNOTATION",
     "MEMORY_LABEL",
     "NUM_DEVICES_ANNOTATION",
+    "SHARE_ANNOTATIONS",
     "DeviceShares",
     "ShareRequest",
     "gpu_memory",
@@ -38,6 +39,8 @@ __all__ = [
 FRACTION_ANNOTATION: Final = "gpu-fraction"
 MEMORY_ANNOTATION: Final = "gpu-memory"
 NUM_DEVICES_ANNOTATION: Final = "gpu-fraction-num-devices"
+#: What a request for shares depends on.
+SHARE_ANNOTATIONS: Final = (FRACTION_ANNOTATION, MEMORY_ANNOTATION, NUM_DEVICES_ANNOTATION)
 #: The label of nodes with the memory of each GPU in MiB.
 MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
 

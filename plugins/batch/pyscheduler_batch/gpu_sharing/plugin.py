@@ -31,6 +31,7 @@ from pyscheduler.framework import (
     PreFilterPlugin,
     PySchedulerError,
     ReservePlugin,
+    Reuse,
     SignFragment,
     SignPlugin,
     StateKey,
@@ -40,6 +41,7 @@ from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL, GpuBooks, Share, gr
 from pyscheduler_batch.gpu_sharing.device_columns import DeviceColumns
 from pyscheduler_batch.gpu_sharing.device_shares import (
     MEMORY_LABEL,
+    SHARE_ANNOTATIONS,
     ShareRequest,
     gpu_memory,
     share_request,
@@ -107,6 +109,9 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
 
     name: ClassVar[str] = "GpuSharing"
     args_type: ClassVar[type | None] = GpuSharingArgs
+    #: `GpuBooks` makes the scheduler forget what it keeps about a node.
+    reuse = Reuse.UNTIL_FORGOTTEN
+    reuse_annotations = SHARE_ANNOTATIONS
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)
@@ -137,7 +142,7 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
             )
 
     def _make_shared(self) -> _Shared:
-        books = GpuBooks()
+        books = GpuBooks(forget=self.handle.forget_answers)
         return _Shared(self._args, Reservations(self.handle, self._args), books, DeviceColumns(self.handle, books))
 
     async def run(self) -> None:
@@ -440,10 +445,6 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
             self._drop(pod.uid)
 
     # --- when to try again
-
-    def may_reuse(self, pod: Pod) -> bool:
-        """Return False for pods whose annotations count."""
-        return not any(key.startswith("gpu-") for key in pod.annotations)
 
     def sign_pod(self, pod: Pod) -> Sequence[SignFragment]:
         annotations = sorted(item for item in pod.annotations.items() if item[0].startswith("gpu-"))

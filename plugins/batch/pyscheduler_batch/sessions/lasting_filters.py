@@ -49,6 +49,8 @@ _SKIPPING: Final = frozenset(
         "VolumeZone",
     }
 )
+#: What filters depend on whose answers may change in a pass.
+_SHORT: Final = frozenset({Reuse.NEVER, Reuse.UNTIL_FORGOTTEN})
 
 
 @attrs.frozen(eq=False)
@@ -101,7 +103,7 @@ class LastingFilters:
             return False
         names = (name for name in profile.points[ExtensionPoint.FILTER] if name not in _SKIPPING)
         # What a base class says does not count.
-        return all(vars(type(profile.plugins[name])).get("reuse", Reuse.NEVER) is not Reuse.NEVER for name in names)
+        return not any(vars(type(profile.plugins[name])).get("reuse", Reuse.NEVER) in _SHORT for name in names)
 
     def answer(self, key: Hashable, state: Callable[[], CycleState], pod: Pod) -> LastingAnswer | None:
         """Return what the filters say about a plain pod during the whole pass; None if their answers may change in it.
