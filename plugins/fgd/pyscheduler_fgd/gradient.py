@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from pyscheduler.framework import MAX_SCORE
+from pyscheduler.framework import MAX_SCORE, Reuse
 from pyscheduler_fgd.fragmentation import Fragmentation, Free
 from pyscheduler_fgd.observed_tasks import ObservedTasks
 from pyscheduler_fgd.policy import Candidates, Demand, GpuPolicy
@@ -52,6 +52,7 @@ class FGDArgs:
 class FGD(GpuPolicy):
     """Score nodes by how much their fragmentation falls, or how little it grows."""
 
+    reuse = Reuse.UNTIL_FORGOTTEN
     args_type = FGDArgs
     args: FGDArgs
 

@@ -2,7 +2,7 @@
 
 All pods that are not deleted count, bound or not, so the counts are the same after a restart. `FGD` takes over the
 counts only when a twentieth of the pods has come or gone since the last time, because new counts discard all its kept
-scores.
+scores. The scheduler discards the scores that it keeps at the moment when so many have come or gone.
 
 A request for memory of a GPU counts as a part of the smallest GPU of the cluster.
 """
@@ -37,6 +37,7 @@ class ObservedTasks:
 
     def __init__(self, handle: Handle, model_label: str) -> None:
         self._label = model_label
+        self._forget = handle.forget_answers
         self._nodes = handle.lister(Node)
         self._counts: Counter[_Kind] = Counter()
         #: Pods that came or went since the last `take`.
@@ -67,10 +68,13 @@ class ObservedTasks:
         kind = self._kind(pod)
         if kind is None:
             return
+        had_changed = self.have_changed()
         self._counts[kind] += number
         self._news += 1
         if not self._counts[kind]:
             del self._counts[kind]
+        if self.have_changed() and not had_changed:
+            self._forget([node.name for node in self._nodes])
 
     def _recount(self, old: Pod, new: Pod) -> None:
         """Count a pod with its new requests, or with the label that its device has given it."""

@@ -17,7 +17,7 @@ from zlib import crc32
 import attrs
 import numpy as np
 
-from pyscheduler.framework import MAX_SCORE, Status
+from pyscheduler.framework import MAX_SCORE, Reuse, Status
 from pyscheduler.framework.node_memo import NodeMemo
 from pyscheduler_batch.gpu_sharing.books import groups_of
 from pyscheduler_fgd.policy import Candidates, Demand, GpuPolicy, demand_of
@@ -97,6 +97,8 @@ def _drawn(hashes: NDArray[np.uint64], digest: int) -> NDArray[np.uint64]:
 class DotProd(GpuPolicy):
     """Prefer nodes whose free amounts point away from the request: the smallest dot product of the two."""
 
+    reuse = Reuse.UNTIL_FORGOTTEN
+
     def evaluate(self, demand: Demand, candidates: Candidates) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
         ratio = _CPU // _GPU
         # Both products times 128000 squared, so that the division comes last.
@@ -126,6 +128,8 @@ class BestFit(GpuPolicy):
 class GpuPacking(GpuPolicy):
     """Prefer shared GPUs, then free GPUs of used nodes, then unused nodes."""
 
+    reuse = Reuse.UNTIL_FORGOTTEN
+
     def evaluate(self, demand: Demand, candidates: Candidates) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
         number = len(candidates.rows)
         if not demand.needs_gpu:
@@ -148,6 +152,8 @@ class GpuPacking(GpuPolicy):
 
 class GpuClustering(GpuPolicy):
     """Prefer nodes that run pods of the same class: pods that share a GPU, pods of one GPU, of two GPUs, and so on."""
+
+    reuse = Reuse.UNTIL_FORGOTTEN
 
     def __init__(self, args: object, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -3,7 +3,8 @@
 A policy scores nodes by the request of the pod, and by the free CPU and the devices of each node, which `DeviceColumns`
 of `GpuSharing` has. Pods with equal requests get equal scores, and a placement changes one node. So the scores of each
 kind of pods are kept by row of the snapshot. They are computed again only for rows that have changed since a pod of
-this kind was scored.
+this kind was scored. A policy that declares `reuse` is asked about these rows only; `GpuBooks` reports each change of a
+node that the snapshot does not show.
 
 A profile without `GpuSharing` has whole GPUs only. "Device" always means a GPU in this module.
 """
@@ -20,7 +21,7 @@ from pyscheduler.api import pod_requests
 from pyscheduler.framework import CPU, ScorePlugin, SignFragment, SignPlugin, Status
 from pyscheduler_batch.gpu_sharing.books import GpuBooks
 from pyscheduler_batch.gpu_sharing.device_columns import DeviceColumns
-from pyscheduler_batch.gpu_sharing.device_shares import ShareRequest, usable_share
+from pyscheduler_batch.gpu_sharing.device_shares import SHARE_ANNOTATIONS, ShareRequest, usable_share
 from pyscheduler_batch.gpu_sharing.shared import POLICY_KEY, SHARED_KEY, DevicePolicy, Room
 from pyscheduler_batch.model.axis import GPU
 from pyscheduler_fgd.typical_tasks import WHOLE
@@ -113,6 +114,8 @@ class _Kept:
 
 class GpuPolicy(ScorePlugin, SignPlugin):
     """A policy; most define `evaluate`. Where a profile has two policies, the first chooses the devices."""
+
+    reuse_annotations = SHARE_ANNOTATIONS
 
     def __init__(self, args: object = None, handle: Handle | None = None) -> None:
         super().__init__(args, handle)

@@ -18,8 +18,12 @@ from pyscheduler_fgd.policies import BestFit, DotProd, GpuClustering, GpuPacking
 if TYPE_CHECKING:
     import random
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from pyscheduler.testing import FakeCluster, FakeFramework
     from pyscheduler.testing.checks.drawing import Draft
+    from pyscheduler_fgd.policy import Candidates, Demand
 
 GPU = "nvidia.com/gpu"
 POLICIES = (FGD, BestFit, DotProd, GpuClustering, GpuPacking, Random)
@@ -111,6 +115,36 @@ async def test_fgd_knows_the_tasks_of_the_cluster(
     assert isinstance(plugin, FGD)
     kinds = plugin.fragmentation
     assert kinds.weight == (60 if source == "pods" else 9)
+
+
+async def test_kept_scores_are_discarded_when_the_tasks_change(
+    pyscheduler_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod like an earlier one is scored on the node that has changed, and on all nodes once other pods have come."""
+    gpus = Gpus(pyscheduler_cluster, dict.fromkeys("abc", 4))
+    framework = gpus.framework("FGD")
+    plugin = framework.plugin("FGD")
+    assert isinstance(plugin, FGD)
+    for number in range(60):
+        pyscheduler_cluster.add_pod(f"waiting{number}", requests={GPU: "1"}, spec={"schedulerName": "none"})
+    for number in range(3):
+        await place(framework, f"half{number}", part=500)
+    weight = plugin.fragmentation.weight
+    scored: list[int] = []
+    evaluate = plugin.evaluate
+
+    def counted(demand: Demand, candidates: Candidates) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+        scored.append(len(candidates.rows))
+        return evaluate(demand, candidates)
+
+    monkeypatch.setattr(plugin, "evaluate", counted)
+    await place(framework, "half3", part=500)
+    assert scored == [1]
+    for number in range(9):
+        pyscheduler_cluster.add_pod(f"more{number}", requests={GPU: "2"}, spec={"schedulerName": "none"})
+    await place(framework, "half4", part=500)
+    assert scored == [1, 3]
+    assert plugin.fragmentation.weight > weight
 
 
 @pytest.mark.parametrize(
