@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -16,8 +20,9 @@ from lab.tests.packing_model import Model
 from pyscheduler_lab.cli.reproduce import command
 from pyscheduler_lab.clusters import Cluster
 from pyscheduler_lab.clusters.node import Node
+from pyscheduler_lab.reproduction import fgd
 from pyscheduler_lab.reproduction.arrivals import arrivals
-from pyscheduler_lab.reproduction.fgd import Run, compare, is_in_order, write
+from pyscheduler_lab.reproduction.fgd import LEVELS, Run, compare, is_in_order, write
 from pyscheduler_lab.reproduction.packing import POLICIES, Curves, curves_of, place_all
 from pyscheduler_lab.traces import Job, Trace
 
@@ -152,6 +157,82 @@ def test_a_level_is_the_mean_of_the_steps_that_round_to_it() -> None:
     curves = Curves(*(np.array(values) for values in ([9.6, 10.4, 12.0], [1.0, 3.0, 7.0], [0.0] * 3, [0.0] * 3)))
     assert curves.at(10)["allocated"] == 2.0
     assert curves.at(13)["allocated"] == 7.0
+
+
+def run_of(tasks: str, policy: str, seed: int) -> list[Run]:
+    """Return results in place of a run; the first one takes the longest."""
+    time.sleep(0.2 * (seed == 0))
+    return [
+        Run(tasks=tasks, policy=policy, seed=seed, level=level, allocated=1, fragmented=2, fragmented_idle=3)
+        for level in LEVELS
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_results_have_the_order_of_the_runs(monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
+    """The number of processes changes neither the order nor the progress, which counts each run once."""
+    monkeypatch.setattr(fgd, "run", run_of)
+    seen: list[tuple[int, int]] = []
+    found = fgd.run_all(["default", "cpu050"], ["FGD"], 2, workers=workers, progress=lambda *each: seen.append(each))
+    expected = [(tasks, seed, level) for tasks in ("default", "cpu050") for seed in range(2) for level in LEVELS]
+    assert [(each.tasks, each.seed, each.level) for each in found] == expected
+    assert seen == [(done, 4) for done in range(1, 5)]
+
+
+def failing(tasks: str, policy: str, seed: int) -> list[Run]:
+    """Fail in the second run."""
+    if seed == 1:
+        raise RuntimeError(f"{tasks}/{policy}/{seed}")
+    return run_of(tasks, policy, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_error_of_a_run_ends_the_experiment(monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
+    """It is raised also if the run was in another process."""
+    monkeypatch.setattr(fgd, "run", failing)
+    with pytest.raises(RuntimeError, match="default/FGD/1"):
+        fgd.run_all(["default"], ["FGD"], 3, workers=workers)
+
+
+#: Places the first tasks of a seed in two processes, and prints what they got, by policy.
+TWIN = """
+from concurrent.futures import ProcessPoolExecutor
+from pyscheduler_lab.clusters import Cluster
+from pyscheduler_lab.reproduction.arrivals import arrivals
+from pyscheduler_lab.reproduction.packing import POLICIES, place_all
+from pyscheduler_lab.traces import Trace
+
+def place(policy):
+    cluster, tasks = Cluster.read("openb"), Trace.read("openb").jobs
+    cluster = Cluster(nodes=cluster.nodes[::60])
+    order = arrivals(tasks, 1000 * cluster.gpus, seed=2, inflation=1.3)
+    return policy, place_all(policy, cluster, tasks, order, seed=2)
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(2) as pool:
+        print([*pool.map(place, POLICIES)])
+"""
+
+
+@pytest.mark.slow
+def test_placements_depend_neither_on_hashing_nor_on_the_process(tmp_path: Path) -> None:
+    """Two values of `PYTHONHASHSEED` and two processes give the placements that one process gives."""
+    script = tmp_path / "twin.py"
+    script.write_text(TWIN, encoding="utf-8")
+    found = []
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run([sys.executable, script], env=environment, check=True, capture_output=True, text=True)
+        found.append(done.stdout)
+    assert found[0] == found[1]
+    cluster, tasks = Cluster.read("openb"), Trace.read("openb").jobs
+    cluster = Cluster(nodes=cluster.nodes[::60])
+    order = arrivals(tasks, 1000 * cluster.gpus, seed=2, inflation=1.3)
+    here = [(policy, place_all(policy, cluster, tasks, order, seed=2)) for policy in POLICIES]
+    assert found[0] == f"{here}\n"
+    assert all(-1 in placed for _, (placed, _) in here)
 
 
 def a_run(policy: str, seed: int, allocated: float, level: int = 100) -> Run:

@@ -6,7 +6,7 @@ and which GPU each task got, and computes allocation and fragmentation from thes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 import msgspec
@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import structs
 
 from pyscheduler.api import Pod, decode
+from pyscheduler.config.feature_gates import default_gates
 from pyscheduler.config.fields import camel
 from pyscheduler.config.load import loads
 from pyscheduler.framework.pod_info import PodInfo
@@ -39,14 +40,22 @@ __all__ = ["POLICIES", "Curves", "curves_of", "place_all", "profile_of"]
 
 #: The policies of the paper, in the order of its results.
 POLICIES: Final = ("Random", "DotProd", "GpuClustering", "GpuPacking", "BestFit", "FGD")
+#: The other plugins of the profile; the last two are those that every profile must have.
+_PLUGINS: Final = ("NodeResourcesFit", "NodeAffinity", "GpuSharing", "PrioritySort", "DefaultBinder")
 _COVERAGE: Final = 0.95
 _NAME: Final = "experiment"
 #: The experiment has no limit of its own for the pods of a node.
 _PODS: Final = "10000"
 
+#: The request of a task.
+_Kind: TypeAlias = tuple[int, int, int, int, tuple[str, ...]]
+
 
 def profile_of(policy: str, tasks: Sequence[Job], seed: int) -> str:
-    """Return the configuration: the policy alone scores, GPUs are shared by device, and nothing preempts."""
+    """Return the configuration: the filters of the experiment, and the policy, which alone scores.
+
+    The filters compare CPU, memory, GPU models and GPUs by device. Nothing preempts.
+    """
     args: dict[str, Any] = {}
     if policy == "Random":
         args = {"seed": seed}
@@ -60,7 +69,7 @@ def profile_of(policy: str, tasks: Sequence[Job], seed: int) -> str:
     profile = {
         "schedulerName": _NAME,
         "plugins": {
-            "multiPoint": {"enabled": [{"name": "GpuSharing"}], "disabled": [{"name": "DefaultPreemption"}]},
+            "multiPoint": {"enabled": [{"name": name} for name in _PLUGINS], "disabled": [{"name": "*"}]},
             "score": {"enabled": [{"name": policy}], "disabled": [{"name": "*"}]},
         },
         "pluginConfig": [{"name": policy, "args": args}] if args else [],
@@ -76,6 +85,10 @@ def _kinds(tasks: Sequence[Job]) -> Sequence[TypicalTask]:
     ]
 
 
+def _kind(task: Job) -> _Kind:
+    return (task.cpu_milli, task.memory_mib, task.gpus, task.gpu_milli, task.gpu_models)
+
+
 def _node_manifests(cluster: Cluster) -> Iterator[dict[str, Any]]:
     for made in cluster.manifests(shares_gpus=True):
         room = {**made["status"]["allocatable"], "pods": _PODS}
@@ -84,9 +97,9 @@ def _node_manifests(cluster: Cluster) -> Iterator[dict[str, Any]]:
 
 def _pod_infos(tasks: Sequence[Job], dialect: Dialect) -> Iterator[PodInfo]:
     """Yield the pods of tasks; those of tasks that differ only in their name are decoded once."""
-    made: dict[tuple[object, ...], PodInfo] = {}
+    made: dict[_Kind, PodInfo] = {}
     for task in tasks:
-        kind = (task.cpu_milli, task.memory_mib, task.gpus, task.gpu_milli, task.gpu_models)
+        kind = _kind(task)
         known = made.get(kind)
         if known is None:
             manifest = pod_of(task, 0, dialect, scheduler_name=_NAME, has_group=False)
@@ -102,18 +115,28 @@ def place_all(
 
     -1 stands for a task that was dropped, and for a task that shares no GPU. The GPUs of a node are numbered as they
     are shared. `tasks` is the list from which the typical tasks are counted.
+
+    Nothing ever leaves, so room never grows: once a task was dropped, those that differ only in their name are dropped
+    without a scheduling cycle of their own.
     """
     registry = discover()
     config = loads(profile_of(policy, tasks, seed))
-    placing = OneByOne(config, _node_manifests(cluster), registry=registry, settings=Settings(ties="first"))
+    # Batching helps only if equal pods follow each other.
+    gates = {**default_gates(), "OpportunisticBatching": False}
+    settings = Settings(ties="first", feature_gates=gates)
+    placing = OneByOne(config, _node_manifests(cluster), registry=registry, settings=settings)
     sharing = placing.plugin("GpuSharing")
     assert isinstance(sharing, GpuSharing)
     numbers = {node.name: number for number, node in enumerate(cluster.nodes)}
     devices: dict[str, int] = {}
     counts = [0] * len(numbers)
     placed, shared = [], []
-    for info in _pod_infos(order, next(iter(registry.dialect_table()))):
-        name = placing.place(info)
+    dropped: set[_Kind] = set()
+    pods = _pod_infos(order, next(iter(registry.dialect_table())))
+    for kind, info in zip(map(_kind, order), pods, strict=True):
+        name = placing.place(info) if kind not in dropped else ""
+        if not name:
+            dropped.add(kind)
         node = numbers.get(name, -1)
         held = sharing.devices_of(info.pod.uid) if name else ()
         if held and held[0] not in devices:
