@@ -28,7 +28,10 @@ from pyscheduler.cli.demo.trace_demo import play
 from pyscheduler.config.load import load
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.scheduler.assembly import Settings
+from pyscheduler_fgd.typical_tasks import WHOLE
 from pyscheduler_lab.clusters import Cluster
+from pyscheduler_lab.reproduction.arrivals import arrivals
+from pyscheduler_lab.reproduction.packing import place_all
 from pyscheduler_lab.simulation.replay import UNSCHEDULABLE_SECONDS, Replay
 from pyscheduler_lab.traces import Job, Trace
 
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 
     from pyscheduler_lab.simulation.replay_cluster import Fidelity
 
-__all__ = ["demo", "footprint", "help_seconds", "leadership", "ready_seconds", "replay", "simulation"]
+__all__ = ["demo", "footprint", "help_seconds", "leadership", "packing", "ready_seconds", "replay", "simulation"]
 
 _ROOT = Path(__file__).parents[1]
 _PROGRAM = (sys.executable, "-m", "pyscheduler")
@@ -235,6 +238,22 @@ def sweep(jobs: int, seeds: int) -> dict[str, float]:
             subprocess.run((sys.executable, *command), cwd=folder, check=True, capture_output=True)
             seconds[workers] = time.perf_counter() - began
     return {"seconds": seconds[2], "of_one_process": seconds[1] / seconds[2]}
+
+
+def packing(policy: str, tasks: int | None) -> dict[str, float]:
+    """Return the figures of one run of the FGD paper's experiment, all of it or only its first tasks.
+
+    The rate counts every task, also those that are dropped without a scheduling cycle.
+    """
+    cluster, source = Cluster.read("openb"), Trace.read("openb").jobs
+    order = arrivals(source, WHOLE * cluster.gpus, seed=0)[:tasks]
+    begun = time.process_time()
+    placed, _ = place_all(policy, cluster, source, order, seed=0)
+    seconds = time.process_time() - begun
+    return {
+        "cpu_seconds": seconds,
+        "tasks_per_cpu_second": len(placed) / seconds,
+    }
 
 
 def _replayed(jobs: Sequence[Job], pool: str, configuration: str, *, fidelity: Fidelity = "full") -> dict[str, float]:

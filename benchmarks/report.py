@@ -89,6 +89,7 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "libraries_mib": ("size of the libraries that it requires", "{:.0f} MiB"),
     "simulated_per_second": ("rate of the simulation in real time", "{:,.0f} pods/s"),
     "of_one_process": ("speed, over that of one process", "{:.2f}"),
+    "tasks_per_cpu_second": ("tasks for each CPU second", "{:,.0f} tasks/s"),
     "start_cpu_seconds": ("CPU until the first arrival", "{:.2f} s"),
     "arrivals_cpu_seconds": ("CPU while jobs arrive", "{:.2f} s"),
     "drain_cpu_seconds": ("CPU after the last arrival", "{:.2f} s"),

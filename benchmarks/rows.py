@@ -174,7 +174,6 @@ def program_rows(*, short: bool) -> Sequence[Row]:
     large, pods = (500, 500) if short else (5000, 10_000)
     demo_pods = 500 if short else 8152
     simulated = 300 if short else 50_000
-    swept, seeds = (10, 1) if short else (300, 8)
     return [
         *_client_rows(short=short),
         *_batch_rows(short=short),
@@ -225,12 +224,7 @@ def program_rows(*, short: bool) -> Sequence[Row]:
             measure=partial(programs.simulation, simulated, large, fidelity="decisions"),
             targets={"simulated_per_second": ">= 2,000 pods/s"},
         ),
-        Row(
-            name="sweep",
-            what=f"`lab sweep` on two processes: {2 * seeds} cells of {swept} jobs of Philly's vc1",
-            measure=partial(programs.sweep, swept, seeds),
-            targets={"of_one_process": ">= 1.8"},
-        ),
+        *_experiment_rows(short=short),
         Row(
             name="imports",
             what="imports, each in a new process",
@@ -357,6 +351,25 @@ def _batch_latency_rows(*, short: bool) -> Sequence[Row]:
             what=f"Philly, {'40' if short else 'all 1,494'} jobs of vc1 in four queues, preset kai, 24 nodes of 8 GPUs",
             measure=partial(batch_latency.replay, 40 if short else None, 4),
             targets={"seconds": "<= 15 s"},
+        ),
+    ]
+
+
+def _experiment_rows(*, short: bool) -> Sequence[Row]:
+    """Return the rows of experiments with many runs."""
+    swept, seeds = (10, 1) if short else (300, 8)
+    return [
+        Row(
+            name="sweep",
+            what=f"`lab sweep` on two processes: {2 * seeds} cells of {swept} jobs of Philly's vc1",
+            measure=partial(programs.sweep, swept, seeds),
+            targets={"of_one_process": ">= 1.8"},
+        ),
+        Row(
+            name="packing",
+            what=f"openb inflated to 130 %, {'its first 300 tasks' if short else 'all tasks'}, under FGD: 1,213 nodes",
+            measure=partial(programs.packing, "FGD", 300 if short else None),
+            targets={"tasks_per_cpu_second": ">= 2,500 tasks/s"},
         ),
     ]
 

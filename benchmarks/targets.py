@@ -99,6 +99,7 @@ ORDER: Final = tuple(
             "simulation",
             "simulation-decisions",
             "sweep",
+            "packing",
             *_BATCH,
             *(f"{name}/5000/cycle/distinct" for name in _DISTINCT),
             *_COHORTS,

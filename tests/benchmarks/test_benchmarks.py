@@ -103,7 +103,16 @@ def test_rows_with_targets_can_be_asked_for() -> None:
     assert len(set(names)) == len(names)
     assert set(ROWS) <= set(names) <= {*names, *programs}
     others = {name for name in names if setting_of(name) is None}
-    plain = {"backlog", "waiting", "replay", "simulation", "simulation-decisions", "sweep", "topology-groups"}
+    plain = {
+        "backlog",
+        "waiting",
+        "packing",
+        "replay",
+        "simulation",
+        "simulation-decisions",
+        "sweep",
+        "topology-groups",
+    }
     assert {name for name in others if not name.startswith("batch-")} == plain
     assert others <= programs
     for name in names:
