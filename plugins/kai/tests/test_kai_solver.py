@@ -275,7 +275,7 @@ def test_bounds_change_no_decision(monkeypatch: pytest.MonkeyPatch) -> None:
         counts.update(each[-1]["action"] for each in found["evictions"].values())
     print(dict(sorted(counts.items())))  # noqa: T201 - how often each rule fired
     fired = ("has_room_for_all", "is_hopeless", "is_hopeless_node", "consolidation", "preempt", "reclaim")
-    assert min(counts[what] for what in fired) >= _RARELY, counts
+    assert min(counts[what] for what in fired) >= _OFTEN // 2, counts
 
 
 def _counted(bound: Callable[..., bool], name: str, counts: Counter[str]) -> Callable[..., bool]:
