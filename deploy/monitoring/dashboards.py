@@ -1,7 +1,7 @@
-"""The Grafana dashboards: one row for each panel. Descriptions of panels are those of their metrics.
+"""The Grafana dashboards: one `Panel` of this module for each panel. Descriptions of panels are those of their metrics.
 
-The JSON model is written by hand, because a panel needs seven of its fields. Grafana fills in the others when it loads
-a dashboard.
+The JSON is written by hand, because only eight fields of Grafana's model of a panel are needed. Grafana fills in the
+others when it loads a dashboard.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compare runs: the cells of each policy, over several seeds with the uncertainty of their means.
+"""Compare policies by their runs: for each column of the results the mean over the seeds, and how certain it is.
 
 The interval of a mean holds 95 % of the means of 10,000 resamples of the seeds, drawn with replacement (percentile
 bootstrap). The difference of two policies is taken seed by seed before it is resampled, because a seed changes the

@@ -1,7 +1,7 @@
 """The next requests of waiting jobs as arrays, with one row for equal requests.
 
-An action places several pods of a job together: the pods that are still missing for the job's minimum or, if the job
-has its minimum, one more pod. The sum of their requests is the next request of the job.
+The *next request* of a job is the sum of the requests of the pods that an action would place next: all that are missing
+for the job's minimum or, if the job has its minimum, one pod.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Store one value for each job, from round to round; equal values, which are frequent, are stored once."""
+"""Remember a value of each job until it changes; jobs with equal values, which are frequent, share one stored copy."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Compute the order of a few wanted jobs among many waiting jobs, without a loop over the other jobs.
+"""Compute the order of a few wanted jobs (those that a simulation places), without taking the many others one by one.
 
 `JobQueue` takes all jobs in order, and drops those that are not wanted. The next job always comes from the queue with
-the smallest sort key. The sort key of a queue depends on the request of the queue's next job. A dropped job has no
-other effect on the order.
+the smallest sort key. The sort key of a queue depends on the request of the queue's next job. So a dropped job affects
+the order only while it is the next job of its queue.
 
-Take the jobs of a queue before its wanted job. The one with the largest key delays the queue longest. When this key is
-the smallest of all queues, the job is taken, and the rest of the jobs before the wanted job follow at once, because
-their keys are smaller. The wanted job is taken when its own key is the smallest. So two keys of each queue determine
-the order: the largest key before the wanted job, and the key with the wanted job.
+Consider the jobs of a queue that come before its next wanted job. The queue waits longest at the one with the largest
+key. When this key is the smallest of all queues, that job is taken, and the others that are left before the wanted job
+follow at once, because their keys are not larger. The wanted job is taken when its own key is the smallest. So two keys
+of each queue determine the order: the largest key before the wanted job, and the key with the wanted job.
 
 This is only right if no two queues have equal keys (`is_tied`), no queue has a parent, and keys are in a total order.
 Otherwise the order is computed with `JobQueue`.

@@ -1,4 +1,7 @@
-"""The statuses of kube-batch's queues and pod groups; a queue's status counts groups by phase, and has no amounts."""
+"""The statuses of kube-batch's queues and pod groups.
+
+A queue's status counts its groups by phase. Unlike a queue of Volcano, it does not list the allocated resources.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Errors of the allocator; if a node only lacks devices, `Allocator.allocate` raises no error and returns None."""
+"""Errors of the allocator.
+
+Too few suitable devices on a node are no error: `Allocator.allocate` returns None then.
+"""
 
 from __future__ import annotations
 

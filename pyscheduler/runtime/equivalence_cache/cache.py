@@ -1,9 +1,10 @@
-"""The equivalence cache of one profile: it finds a pod's class at PreFilter, and answers for Filter and Score.
+"""The equivalence cache of one profile: answers of Filter and Score plugins, kept for pods with equal keys.
 
-If the cache has no answer, its methods call the extension point. PreFilter and PreScore of all plugins always run for
-every pod. Plugins whose answers depend on other pods, on objects of other kinds or on the time are called for every pod
-at Filter and Score, too; their answers are joined with the cached ones. The cache changes neither the decision, nor the
-random numbers that are drawn, nor the metrics that count evaluations.
+At PreFilter the cache finds the *class* of the pod, which is all pods with an equal key. At Filter and Score it gives
+the answers that it has for the class; for the others it calls the plugins. PreFilter and PreScore of all plugins always
+run for every pod. Plugins whose answers cannot be kept, such as those that do not set `reuse` (`framework.reuse`), are
+called for every pod at Filter and Score, too; their answers are joined with the kept ones. The cache changes neither
+the decision, nor the random numbers that are drawn, nor the metrics that count evaluations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Metrics of queues, computed when they are read; `Reports.register` gives them the names that a system uses."""
+"""Metrics of queues, computed when they are read.
+
+Each batch system chooses in `Reports.register` which of them it has, and their names.
+"""
 
 from __future__ import annotations
 
