@@ -254,7 +254,7 @@ def _story(changes: list[_Change], gaps: Collection[_Gap]) -> StoryView:
     created = max(change.created for change in changes)
     end = min((reason.run.first for reason in reasons if reason.run.reason in ENDS), default=math.inf)
     reasons += [
-        _Reason(Run(_NO_SCHEDULER, gap.message, gap.first, gap.last), is_least=False)
+        _Reason(Run(_NO_SCHEDULER, gap.message, _first_of(gap, changes), gap.last), is_least=False)
         for gap in gaps
         if newest.profile in gap.profiles and gap.last > (created or first_seen) and gap.first < end
     ]
@@ -270,6 +270,11 @@ def _story(changes: list[_Change], gaps: Collection[_Gap]) -> StoryView:
     for view, reason in zip(found.runs, joined, strict=True):
         view.count_is_least = reason.is_least and reason.run.reason not in ENDS
     return found
+
+
+def _first_of(gap: _Gap, changes: list[_Change]) -> float:
+    """Return when a gap began: a leader that was killed has logged more after it renewed its lease for the last time."""
+    return max([gap.first, *(change.at for change in changes if change.at < gap.last)])
 
 
 def _complete(reason: _Reason, said: Run) -> None:

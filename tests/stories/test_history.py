@@ -198,25 +198,29 @@ def test_story_has_the_creation_time_of_the_pod(is_json: bool, clock: VirtualClo
 
 @pytest.mark.parametrize("is_json", [False, True], ids=["text", "json"])
 async def test_row_for_the_time_without_a_scheduler(is_json: bool, clock: VirtualClock) -> None:
-    """It is between the reasons of the two leaders; a pod that did not wait then, or of another profile, has no row."""
+    """It is between the reasons of the two leaders; a pod that did not wait then, or of another profile, has no row.
+
+    The first leader rejected the pod after it had renewed its lease for the last time.
+    """
     first, second = Replica(clock, is_json), Replica(clock, is_json)
+    renewed = clock.wall()
+    await clock.advance(2)
     for name in ("p", "bound"):
         first.does(partial(StoryBook.waits, pod=pod_of(name), reason="Unschedulable", plugins=("Fit",)))
     first.does(lambda book: book.bound(pod_of("bound"), "n1"))
-    died = clock.wall()
     await clock.advance(60)
     with second.taking_over():
-        log_gap(("batch", "pyscheduler"), died, clock.wall(), "kube-system/pyscheduler")
-        log_gap(("other",), died, clock.wall(), "kube-system/other")
+        log_gap(("batch", "pyscheduler"), renewed, clock.wall(), "kube-system/pyscheduler")
+        log_gap(("other",), renewed, clock.wall(), "kube-system/other")
     await clock.advance(1)
     for name in ("p", "later"):
         second.does(partial(StoryBook.waits, pod=pod_of(name), reason="Unschedulable", plugins=("Fit",)))
     lines = [*second.lines, *second.lines, *first.lines]
     (story,) = rebuilt(lines)
     assert [(run.reason, run.first, run.last, run.count_is_least) for run in story.runs] == [
-        ("Unschedulable", "2026-01-01T00:00:00.000000Z", "2026-01-01T00:00:00.000000Z", True),
-        ("NoScheduler", "2026-01-01T00:00:00.000000Z", "2026-01-01T00:01:00.000000Z", False),
-        ("Unschedulable", "2026-01-01T00:01:01.000000Z", "2026-01-01T00:01:01.000000Z", True),
+        ("Unschedulable", "2026-01-01T00:00:02.000000Z", "2026-01-01T00:00:02.000000Z", True),
+        ("NoScheduler", "2026-01-01T00:00:02.000000Z", "2026-01-01T00:01:02.000000Z", False),
+        ("Unschedulable", "2026-01-01T00:01:03.000000Z", "2026-01-01T00:01:03.000000Z", True),
     ]
     assert story.runs[1].message == "the lease kube-system/pyscheduler had no leader"
     assert (story.reason, story.pending) == ("Unschedulable", True)
