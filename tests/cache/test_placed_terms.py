@@ -213,7 +213,7 @@ def test_answers_are_those_of_a_look_at_every_pod(make_world: type[World]) -> No
     """After pods and nodes came and went in any order, with tight limits too, each count is the naive one."""
     fired: Counter[str] = Counter()
 
-    @settings(max_examples=6 * settings.default.max_examples)
+    @settings(max_examples=12 * settings.default.max_examples)
     @given(steps=STEPS, limits=st.sampled_from([(4096, 512, 64, 64), (4096, 512, 64, 1), (1, 1, 0, 1)]))
     def check(steps: list[tuple[str, Any]], limits: tuple[int, ...]) -> None:
         with pytest.MonkeyPatch.context() as patch:

@@ -143,7 +143,7 @@ def test_answers_follow_whatever_happens(make_world: type[World]) -> None:
     """After random changes every answer is what a look at each pod gives; all of them are asked often enough."""
     asked: Counter[str] = Counter()
 
-    @settings(max_examples=2 * settings.default.max_examples)
+    @settings(max_examples=4 * settings.default.max_examples)
     @given(steps=STEPS)
     def run(steps: list[tuple[object, ...]]) -> None:
         world = make_world()

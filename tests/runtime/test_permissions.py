@@ -77,7 +77,7 @@ def test_grants_are_enough_and_the_least() -> None:
     """Whatever is needed is granted; what is granted was asked for, and no grant makes another superfluous."""
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=15 * settings.default.max_examples // 2, deadline=None)
+    @settings(max_examples=15 * settings.default.max_examples, deadline=None)
     @given(needs, st.randoms(use_true_random=False))
     def check(wanted: list[Need], rng: random.Random) -> None:
         grants = merged(wanted)

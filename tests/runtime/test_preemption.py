@@ -261,7 +261,7 @@ def test_the_search_finds_what_a_naive_one_finds() -> None:
     """Victims, their order and violations on every node; whether nodes are looked at together or one by one."""
     fired: Counter[str] = Counter()
 
-    @settings(max_examples=15 * settings.default.max_examples // 4, derandomize=True)
+    @settings(max_examples=15 * settings.default.max_examples // 2, derandomize=True)
     @given(clusters())
     def compare(cluster: tuple[Pod, list[Node], list[Pod], list[PodDisruptionBudget]]) -> None:
         pod, nodes, pods, budgets = cluster

@@ -130,7 +130,7 @@ def test_everything_in_the_table_there_and_back() -> None:
     """What is written field by field comes back as the JSON it stands for; every type comes up."""
     fired: Counter[str] = Counter()
 
-    @settings(max_examples=10 * settings.default.max_examples // 3)
+    @settings(max_examples=20 * settings.default.max_examples // 3)
     @given(st.data())
     def check(data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(KINDS))
