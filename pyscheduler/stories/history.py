@@ -254,8 +254,8 @@ def _story(changes: list[_Change], gaps: Collection[_Gap]) -> StoryView:
     created = max(change.created for change in changes)
     end = min((reason.run.first for reason in reasons if reason.run.reason in ENDS), default=math.inf)
     reasons += [
-        _Reason(Run(_NO_SCHEDULER, gap.message, _first_of(gap, changes), gap.last), is_least=False)
-        for gap in gaps
+        _Reason(Run(_NO_SCHEDULER, gap.message, gap.first, gap.last), is_least=False)
+        for gap in (_shortened(gap, changes) for gap in gaps)
         if newest.profile in gap.profiles and gap.last > (created or first_seen) and gap.first < end
     ]
     joined: list[_Reason] = []
@@ -272,9 +272,9 @@ def _story(changes: list[_Change], gaps: Collection[_Gap]) -> StoryView:
     return found
 
 
-def _first_of(gap: _Gap, changes: list[_Change]) -> float:
-    """Return when a gap began: a leader that was killed has logged more after it renewed its lease for the last time."""
-    return max([gap.first, *(change.at for change in changes if change.at < gap.last)])
+def _shortened(gap: _Gap, changes: list[_Change]) -> _Gap:
+    """Return a gap that begins after the last line before it: a leader may log more after it last renewed its lease."""
+    return attrs.evolve(gap, first=max([gap.first, *(change.at for change in changes if change.at < gap.last)]))
 
 
 def _complete(reason: _Reason, said: Run) -> None:
