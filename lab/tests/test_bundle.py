@@ -18,13 +18,11 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from pyscheduler.cli.main import main
+from lab.tests.conftest import Run
 from pyscheduler_lab.results.bundle import write_bundle
 from pyscheduler_lab.results.runs import run as play_settings
 from pyscheduler_lab.results.settings import RunSettings
 
-#: Runs `pyscheduler`; returns exit code, output and complaints.
-Run = Callable[..., tuple[int, str, str]]
 RECOMPUTE = Path(__file__).with_name("recompute.py")
 TABLES = ("jobs", "pods", "timeline", "nodes")
 HEAD = "job_id,vc,arrival_s,duration_s,workers,gpu_per_worker,cpu_milli_per_worker,memory_mib_per_worker\n"
@@ -41,22 +39,6 @@ def crowded(jobs: int) -> str:
         for number in range(jobs)
     )
     return HEAD + "".join(rows)
-
-
-@pytest.fixture
-def run(capsysbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """Return a function that runs `pyscheduler`."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        try:
-            main([*map(str, arguments)])
-            code = 0
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        out, err = capsysbinary.readouterr()
-        return code, out.decode(), err.decode()
-
-    return run
 
 
 @pytest.fixture

@@ -12,22 +12,22 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from functools import lru_cache, partial
 from pathlib import Path
 
+import attrs
 import pyarrow.parquet
 import pytest
 
+from lab.tests.conftest import Run
 from lab.tests.recompute import estimates_of, numbers_of
 from lab.tests.test_bundle import HEAD, crowded
-from pyscheduler.cli.main import main
 from pyscheduler_lab.results.columns import COLUMNS
 from pyscheduler_lab.sweep.cells import Outcome
 from pyscheduler_lab.sweep.engines import open_engine
 from pyscheduler_lab.sweep.plan import Cell, read_plan
+from pyscheduler_lab.traces import Trace
 
-#: Runs `pyscheduler lab`; returns exit code, output and complaints.
-Run = Callable[..., tuple[int, str, str]]
 #: Packs, where the default profile spreads.
 PACKING = """\
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -49,19 +49,9 @@ CELLS = 2 * (2 + 2 + 1) * 2
 
 
 @pytest.fixture
-def run(capsysbinary: pytest.CaptureFixture[bytes]) -> Run:
+def run(run: Run) -> Run:
     """Return a function that runs `pyscheduler lab`."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        try:
-            main(["lab", *map(str, arguments)])
-            code = 0
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        out, err = capsysbinary.readouterr()
-        return code, out.decode(), err.decode()
-
-    return run
+    return partial(run, "lab")
 
 
 @pytest.fixture
@@ -185,6 +175,21 @@ def test_results_do_not_depend_on_processes(folder: Path, run: Run) -> None:
     assert len(hashes(folder / "one")) == 4 * CELLS + 1
     assert hashes(folder / "one") == hashes(folder / "two")
     assert (folder / "one/table.csv").read_text() == (folder / "two/table.csv").read_text()
+
+
+def test_trace_is_read_once_for_all_clusters(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its notes are there once, too."""
+    reads: list[str] = []
+
+    def read(name: str, **_options: object) -> Trace:
+        reads.append(name)
+        return attrs.evolve(Trace.read(name, merge_vcs=True), notes={"a job without workers": 3})
+
+    monkeypatch.setattr("pyscheduler_lab.sweep.plan._read_trace", lru_cache(read))
+    plan = read_plan(str(folder / "sweep.yaml"))
+    assert len(plan.places) == 2
+    assert len(reads) == 1
+    assert plan.notes == ["jobs: a job without workers: 3"]
 
 
 @pytest.mark.slow

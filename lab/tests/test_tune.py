@@ -9,8 +9,9 @@ from pathlib import Path
 import attrs
 import pytest
 
+from lab.tests.conftest import Run
 from lab.tests.test_bundle import HEAD
-from lab.tests.test_sweep import Run, folder, run
+from lab.tests.test_sweep import folder, run
 from pyscheduler_lab.sweep.cells import Outcome
 from pyscheduler_lab.sweep.plan import Cell
 from pyscheduler_lab.sweep.tuning import Search, read_search, trials_of

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pyscheduler.cli.main import main
+from lab.tests.conftest import Run
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab.whatif.change import Change, apply_change, read_addition
 from pyscheduler_lab.whatif.dump import Dump, read_dump
@@ -71,22 +71,16 @@ def pod(
 
 
 @pytest.fixture
-def what_if(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> WhatIf:
+def what_if(tmp_path: Path, run: Run) -> WhatIf:
     """Return a function that runs `pyscheduler lab whatif`."""
 
-    def run(objects: Path | Sequence[Object], *arguments: object) -> tuple[int, str, str]:
+    def what_if(objects: Path | Sequence[Object], *arguments: object) -> tuple[int, str, str]:
         file = objects if isinstance(objects, Path) else tmp_path / "dump.json"
         if not isinstance(objects, Path):
             file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
-        try:
-            main(["lab", "whatif", "--objects", str(file), *map(str, arguments)])
-            code = 0
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        out, err = capsysbinary.readouterr()
-        return code, out.decode(), err.decode()
+        return run("lab", "whatif", "--objects", file, *arguments)
 
-    return run
+    return what_if
 
 
 @pytest.fixture
