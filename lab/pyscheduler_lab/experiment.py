@@ -60,7 +60,7 @@ class Comparison:
         rows = [
             {"policy": each.policy, "column": name} | {part: getattr(found, part) for part in _ESTIMATE}
             for each in results
-            for name, found in estimates(each, results[0]).items()
+            for name, found in estimates(each.runs, results[0].runs).items()
         ]
         types = {"policy": pa.string(), "column": pa.string()} | dict.fromkeys(_ESTIMATE, pa.float64())
         return pa.Table.from_pylist(rows, schema=pa.schema(list(types.items())))

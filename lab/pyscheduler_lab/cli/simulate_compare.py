@@ -92,7 +92,7 @@ def _show(results: Sequence[PolicyResult], quotas: Mapping[str, int]) -> None:
 
     names = [each.policy for each in results]
     has_seeds = len(results[0].runs) > 1
-    found = [estimates(each, results[0]) for each in results]
+    found = [estimates(each.runs, results[0].runs) for each in results]
     click.echo("quotas in GPUs: " + ", ".join(f"{team} {quota}" for team, quota in quotas.items()))
     if has_seeds:
         click.echo(f"mean of {len(results[0].runs)} seeds ± half of the 95 % interval of the mean")

@@ -1,16 +1,15 @@
-"""What `pyscheduler lab sweep` and `lab tune` share: options, a line of progress, the table, and failed cells."""
+"""Options and output of `pyscheduler lab sweep` and `lab tune`: the progress, the table, and failed cells."""
 
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from pyscheduler_lab.results.columns import Column
@@ -69,11 +68,12 @@ def chosen_columns(text: str) -> Sequence[Column]:
 
 def run_cells(engine: Engine, cells: Sequence[Cell], folder: Path, *, title: str = "") -> list[Outcome]:
     """Return the outcomes of the cells in their order; print failed cells when they end, and a line of progress."""
+    from pyscheduler_lab.cli.result_text import status_line
     from pyscheduler_lab.sweep.cells import run_cell
 
     found: dict[str, Outcome] = {}
     failed = 0
-    with _progress() as show:
+    with status_line() as show:
         show(f"{title}0/{len(cells)} cells")
         for outcome in engine(partial(run_cell, folder=folder, command=tuple(sys.argv)), cells):
             found[outcome.cell.name] = outcome
@@ -83,18 +83,6 @@ def run_cells(engine: Engine, cells: Sequence[Cell], folder: Path, *, title: str
                 click.echo(f"error: {outcome.cell.name}: {outcome.error}", err=True)
             show(f"{title}{len(found)}/{len(cells)} cells" + (f", {failed} failed" if failed else ""))
     return [found[cell.name] for cell in cells]
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str], object]]:
-    """Yield a function that rewrites a line of the terminal; without a terminal, it does nothing."""
-    if not sys.stderr.isatty():
-        yield lambda _text: None
-        return
-    try:
-        yield lambda text: click.echo(f"\r{text}\x1b[K", nl=False, err=True)
-    finally:
-        click.echo("\r\x1b[K", nl=False, err=True)
 
 
 def show_lines(lines: Sequence[Line], columns: Sequence[Column]) -> None:

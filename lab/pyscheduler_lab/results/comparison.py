@@ -8,7 +8,7 @@ so that another program finds the same intervals.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 import msgspec
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Estimate",
+    "HasCells",
     "PolicyResult",
     "Summary",
     "estimate",
@@ -82,6 +83,14 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         """Return True if the interval of the difference to the first policy contains 0 and other values."""
         low, high = self.difference_low, self.difference_high
         return low is not None and high is not None and low <= 0.0 <= high and low < high
+
+
+class HasCells(Protocol):
+    """A run with its columns of results, or without them if it failed."""
+
+    @property
+    def cells(self) -> Cells | None:
+        """Columns of results by name."""
 
 
 @attrs.frozen(kw_only=True)
@@ -138,7 +147,7 @@ def _result(result: PolicyResult, first: PolicyResult) -> dict[str, Any]:
     return {
         "policy": result.policy,
         "seeds": [run.seed for run in result.runs],
-        **estimates(result, first),
+        **estimates(result.runs, first.runs),
         "runs": [_as_object(run) | {"team_wait_mean_s": run.team_wait_mean_s} for run in result.runs],
     }
 
@@ -159,13 +168,14 @@ def _number(value: float | None, column: Column) -> float | None:
     return int(value) if value is not None and column.unit == "number" else value
 
 
-def estimates(result: PolicyResult, first: PolicyResult) -> Mapping[str, Estimate]:
-    """Return the estimate of each column; differences are those to the policy `first`."""
+def estimates(runs: Sequence[HasCells], first: Sequence[HasCells]) -> Mapping[str, Estimate]:
+    """Return the estimate of each column from runs by seed; differences are those to the runs `first`."""
+
+    def values(group: Sequence[HasCells], column: str) -> list[float | None]:
+        return [each.cells[column] if each.cells is not None else None for each in group]
+
     return {
-        column.name: estimate(
-            [run.cells[column.name] for run in result.runs],
-            None if result is first else [run.cells[column.name] for run in first.runs],
-        )
+        column.name: estimate(values(runs, column.name), None if runs is first else values(first, column.name))
         for column in COLUMNS
     }
 

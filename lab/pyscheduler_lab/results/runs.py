@@ -60,11 +60,14 @@ class Run:
         return Measures.of(self.tables)
 
 
-def read_workload(settings: RunSettings) -> Workload:
-    """Return the workload that the settings name; raise `ConfigError` for a mistake in them."""
+def read_workload(settings: RunSettings, *, read_trace: Callable[..., Trace] = Trace.read) -> Workload:
+    """Return the workload that the settings name; raise `ConfigError` for a mistake in them.
+
+    `read_trace` is called as `Trace.read`, and may keep traces.
+    """
     cluster = Cluster.read(settings.nodes, watts=settings.watts)
     failures = read_failures(settings.failures, cluster) if settings.failures is not None else None
-    trace = Trace.read(settings.trace, vc=settings.vc, merge_vcs=settings.merge_vcs, shape=settings.shape)
+    trace = read_trace(settings.trace, vc=settings.vc, merge_vcs=settings.merge_vcs, shape=settings.shape)
     jobs = jobs_of_teams(trace.first(settings.jobs).jobs, source=trace.source)
     teams = teams_of(jobs, cluster, settings.quotas)
     return Workload(jobs=jobs, cluster=cluster, teams=teams, failures=failures, notes=trace.notes)

@@ -25,6 +25,7 @@ from pyscheduler_lab.clusters.cluster import NODE_LISTS
 from pyscheduler_lab.results.runs import Workload, policy_of, read_workload
 from pyscheduler_lab.results.settings import RunSettings
 from pyscheduler_lab.simulation.policies import POLICIES, score_weights_of, weighted
+from pyscheduler_lab.traces import Trace
 from pyscheduler_lab.traces.catalog import TRACES
 
 if TYPE_CHECKING:
@@ -51,8 +52,10 @@ _MOST_SEEDS: Final = 1000
 _LONGEST: Final = 255
 #: The largest weight of a search.
 _LARGEST: Final = 1000
-#: Workloads that a process keeps.
+#: The number of traces, and of workloads, that a process keeps.
 _KEPT: Final = 4
+
+_read_trace: Final = lru_cache(_KEPT)(Trace.read)
 
 _Weight: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 
@@ -81,6 +84,8 @@ class Place:
     trace: str
     cluster: str
     settings: RunSettings
+    #: What the reader of the trace left out.
+    notes: Sequence[str] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -104,7 +109,7 @@ class Cell:
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """A file of a sweep that has no mistakes. `notes` say what the readers of traces left out."""
+    """A file of a sweep that has no mistakes."""
 
     source: str
     text: bytes
@@ -115,9 +120,13 @@ class Plan:
     weights: Mapping[str, Sequence[int]]
     #: The weights of the Score plugins of each profile.
     scores: Mapping[str, Mapping[str, int]]
-    notes: Sequence[str] = ()
     #: Keys that are not of sweeps, for the caller.
     rest: Mapping[str, Any] = attrs.field(factory=dict)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the readers of the traces left out."""
+        return [*dict.fromkeys(note for place in self.places for note in place.notes)]
 
     def cells(self) -> list[Cell]:
         """Return all cells: by place, profile, weights and seed."""
@@ -186,7 +195,6 @@ def read_plan(path: str, *, more: Sequence[str] = ()) -> Plan:
             seeds=seeds,
             weights=weights,
             scores=scores,
-            notes=[*_notes(places)],
             rest={key: root[key] for key in more if key in root},
         )
         for cell in [] if more else plan.cells():
@@ -203,7 +211,7 @@ def workload_of(settings: RunSettings) -> Workload:
 
 @lru_cache(_KEPT)
 def _workload(settings: bytes) -> Workload:
-    return read_workload(msgspec.json.decode(settings, type=RunSettings))
+    return read_workload(msgspec.json.decode(settings, type=RunSettings), read_trace=_read_trace)
 
 
 def label_of(text: str) -> str:
@@ -237,11 +245,17 @@ def mistakes_in(path: str) -> Iterator[None]:
     try:
         yield
     except msgspec.ValidationError as error:
-        what, _, where = str(error).rpartition(" - at `$.")
-        raise ConfigError(f"{where.removesuffix('`')}: {what}" if what else str(error), source=path) from error
+        raise ConfigError(_mistake(error), source=path) from error
     except ConfigError as error:
         text = f" ({error.source})" if error.source else ""
         raise ConfigError(*(problem + text for problem in error.problems), source=path) from error
+
+
+def _mistake(error: msgspec.ValidationError, key: str = "") -> str:
+    """Return a mistake in the value of a key of the file, or in the whole file, with its place first."""
+    what, _, where = str(error).partition(" - at `$")
+    place = (key + where.removesuffix("`")).removeprefix(".")
+    return f"{place}: {what}" if place else what
 
 
 @contextmanager
@@ -265,8 +279,7 @@ def _weights(plugin: str, values: object, *, is_search: bool) -> Sequence[int]:
         _once(f"weights.{plugin}", map(str, weights))
         return weights
     except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at `$")
-        raise ConfigError(f"weights.{plugin}{where.removesuffix('`')}: {what}") from error
+        raise ConfigError(_mistake(error, f"weights.{plugin}")) from error
 
 
 def _texts(value: str | Sequence[str]) -> Sequence[str]:
@@ -313,8 +326,9 @@ def _places(axes: _Axes, shared: Mapping[str, Any], folder: Path) -> Iterator[Pl
             chosen = {**shared, **entry, "nodes": nodes, "policy": ""}
             settings = msgspec.convert(chosen, RunSettings)
             with _at(f"traces[{number}]"):
-                workload_of(settings)
-            yield Place(trace=label, cluster=label_of(nodes), settings=settings)
+                workload = workload_of(settings)
+            notes = [f"{label}: {note}: {count}" for note, count in workload.notes.items()]
+            yield Place(trace=label, cluster=label_of(nodes), settings=settings, notes=notes)
 
 
 def _scores(settings: RunSettings, profile: str, weights: Mapping[str, Sequence[int]]) -> Mapping[str, int]:
@@ -324,9 +338,3 @@ def _scores(settings: RunSettings, profile: str, weights: Mapping[str, Sequence[
     largest = {plugin: max(values) for plugin, values in weights.items() if plugin in found and values}
     score_weights_of(weighted(policy, largest), blocked=settings.blocked)
     return found
-
-
-def _notes(places: Sequence[Place]) -> Iterator[str]:
-    for place in places:
-        for note, number in workload_of(place.settings).notes.items():
-            yield f"{place.trace}: {note}: {number}"

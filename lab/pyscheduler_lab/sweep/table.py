@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from pyscheduler_lab.results.columns import COLUMNS
-from pyscheduler_lab.results.comparison import Estimate, estimate
+from pyscheduler_lab.results.comparison import Estimate, estimates
 from pyscheduler_lab.sweep.plan import label_of
 
 if TYPE_CHECKING:
@@ -60,19 +59,10 @@ def lines_of(outcomes: Iterable[Outcome]) -> list[Line]:
             profile=label_of(settings.policy),
             weights=settings.weights,
             seeds=sum(each.cells is not None for each in group),
-            estimates={
-                column.name: estimate(
-                    _values(group, column.name), None if first is group else _values(first, column.name)
-                )
-                for column in COLUMNS
-            },
+            estimates=estimates(group, first),
         )
         lines.append(line)
     return lines
-
-
-def _values(group: Iterable[Outcome], column: str) -> list[float | None]:
-    return [each.cells[column] if each.cells is not None else None for each in group]
 
 
 def write_table(lines: Sequence[Line], folder: Path) -> None:
