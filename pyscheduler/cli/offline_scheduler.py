@@ -6,13 +6,12 @@ import random
 from typing import TYPE_CHECKING
 
 from kube_testserver.virtual_time import VirtualClock
-from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
+from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
 from pyscheduler.scheduler.assembly import Settings, build
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from pyscheduler.api import KubeObject, ResourceKind
     from pyscheduler.config.types import Configuration, Extender
     from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.scheduler.ports import ExtenderConnection
@@ -29,12 +28,8 @@ def offline_scheduler(
     `gates` are the feature gates (default: kube-scheduler's).
     """
     settings = Settings(feature_gates=gates) if gates is not None else None
-    cluster = ReadOnlyCluster(_read, extender=_extender)
+    cluster = ReadOnlyCluster(objects_of({}), extender=_extender)
     return build(config, cluster, VirtualClock(), random.Random(0), registry=registry, settings=settings)
-
-
-async def _read(_kind: ResourceKind) -> Iterable[KubeObject]:
-    return ()
 
 
 def _extender(config: Extender) -> ExtenderConnection:
