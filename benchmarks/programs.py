@@ -40,7 +40,17 @@ if TYPE_CHECKING:
 
     from pyscheduler_lab.simulation.replay_cluster import Fidelity
 
-__all__ = ["demo", "footprint", "help_seconds", "leadership", "packing", "ready_seconds", "replay", "simulation"]
+__all__ = [
+    "demo",
+    "footprint",
+    "help_seconds",
+    "leadership",
+    "packing",
+    "ready_seconds",
+    "replay",
+    "simulation",
+    "sweep",
+]
 
 _ROOT = Path(__file__).parents[1]
 _PROGRAM = (sys.executable, "-m", "pyscheduler")
@@ -223,19 +233,9 @@ def sweep(jobs: int, seeds: int) -> dict[str, float]:
         folder = Path(name)
         (folder / "sweep.yaml").write_text(f"{text}seeds: {seeds}\n")
         for workers in (1, 2):
-            command = (
-                "-m",
-                "pyscheduler",
-                "lab",
-                "sweep",
-                "sweep.yaml",
-                "--out",
-                f"{workers}",
-                "--workers",
-                f"{workers}",
-            )
+            command = f"lab sweep sweep.yaml --out {workers} --workers {workers}"
             began = time.perf_counter()
-            subprocess.run((sys.executable, *command), cwd=folder, check=True, capture_output=True)
+            subprocess.run((*_PROGRAM, *command.split()), cwd=folder, check=True, capture_output=True)
             seconds[workers] = time.perf_counter() - began
     return {"seconds": seconds[2], "of_one_process": seconds[1] / seconds[2]}
 
