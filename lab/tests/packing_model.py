@@ -1,7 +1,7 @@
 """The FGD paper's experiment as plain arithmetic, to compare the plugins with.
 
 It shares no code with the plugins and the lab. A node is an array with the free thousandths of its devices, a task is
-tried on each node in the order of names, and each policy is its definition, with frequencies as exact fractions.
+tried on each node, and each policy is its definition, with frequencies as exact fractions.
 """
 
 from __future__ import annotations
@@ -17,10 +17,14 @@ __all__ = ["Model"]
 
 
 class Model:
-    """Nodes as (name, cpu, memory, gpus, model); tasks as (cpu, memory, gpus, milli, models)."""
+    """Nodes as (name, cpu, memory, gpus, model); tasks as (cpu, memory, gpus, milli, models).
+
+    Of nodes with equal scores, the first one by name is chosen.
+    """
 
     def __init__(self, nodes: list[tuple[Any, ...]], tasks: list[tuple[Any, ...]]) -> None:
-        self.nodes = sorted(nodes)
+        self.nodes = nodes
+        self.rank = [sorted(nodes).index(node) for node in nodes]
         self.cpu = np.array([node[1] for node in self.nodes])
         self.memory = np.array([node[2] for node in self.nodes])
         self.free = [np.full(node[3], 1000) for node in self.nodes]
@@ -131,7 +135,7 @@ class Model:
         devices: list[int] | None = None
         if policy == "FGD":
             found = {node: self.fgd(node, task) for node in nodes}
-            best = max(nodes, key=lambda node: (found[node][0], -node))
+            best = max(nodes, key=lambda node: (found[node][0], -self.rank[node]))
             devices = found[best][1]
         else:
             scores = {node: self.score(policy, node, task) for node in nodes}
@@ -139,7 +143,7 @@ class Model:
                 least, most = min(scores.values()), max(scores.values())
                 width = max(most - least, 1)
                 scores = {node: (each - least) * 100 // width for node, each in scores.items()}
-            best = max(nodes, key=lambda node: (scores[node], -node))
+            best = max(nodes, key=lambda node: (scores[node], -self.rank[node]))
         self.take(best, task, self.tightest(best, task) if devices is None else devices)
         return best
 

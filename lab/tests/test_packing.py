@@ -23,7 +23,7 @@ from pyscheduler_lab.clusters.node import Node
 from pyscheduler_lab.reproduction import fgd
 from pyscheduler_lab.reproduction.arrivals import arrivals
 from pyscheduler_lab.reproduction.fgd import LEVELS, Run, compare, is_in_order, write
-from pyscheduler_lab.reproduction.packing import POLICIES, Curves, curves_of, place_all
+from pyscheduler_lab.reproduction.packing import POLICIES, Curves, curves_of, place_all, renamed
 from pyscheduler_lab.traces import Job, Trace
 
 MODELS = ("", "A", "B", "C")
@@ -63,9 +63,10 @@ def some_tasks(rng: random.Random, number: int) -> list[Job]:
     return [Job(name=f"t{place:03}", arrival=0, duration=1, **rng.choice(kinds)) for place in range(number)]
 
 
-def as_model(cluster: Cluster, tasks: list[Job]) -> Model:
-    """Return the same cluster as plain arithmetic."""
-    facts = [(node.name, node.cpu_milli, node.memory_mib, node.gpus, node.gpu_model) for node in cluster.nodes]
+def as_model(cluster: Cluster, tasks: list[Job], seed: int) -> Model:
+    """Return the same cluster as plain arithmetic, with the names that nodes have under this seed."""
+    nodes = renamed(cluster, seed).nodes
+    facts = [(node.name, node.cpu_milli, node.memory_mib, node.gpus, node.gpu_model) for node in nodes]
     return Model(facts, [as_tuple(task) for task in tasks])
 
 
@@ -83,7 +84,7 @@ def test_plugins_place_as_plain_arithmetic_does(policy: str, seed: int) -> None:
     cluster, tasks = some_nodes(rng, 12), some_tasks(rng, 150)
     order = arrivals(tasks, 1000 * cluster.gpus, seed=seed, inflation=1.6)
     placed, shared = place_all(policy, cluster, tasks, order, seed=seed)
-    model = as_model(cluster, tasks)
+    model = as_model(cluster, tasks, seed)
     expected = [model.place(policy, as_tuple(task)) for task in order]
     assert placed == expected
     assert -1 in placed
@@ -105,7 +106,7 @@ def test_the_beginning_of_the_experiment_is_placed_as_plain_arithmetic_does(poli
     cluster, tasks = Cluster.read("openb"), Trace.read("openb").jobs
     order = arrivals(tasks, 1000 * cluster.gpus, seed=1)[: 10 * settings.default.max_examples]
     placed, _ = place_all(policy, cluster, tasks, order, seed=1)
-    model = as_model(cluster, [*tasks])
+    model = as_model(cluster, [*tasks], 1)
     assert placed == [model.place(policy, as_tuple(task)) for task in order]
 
 

@@ -6,6 +6,7 @@ and which GPU each task got, and computes allocation and fragmentation from thes
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from pyscheduler_lab.clusters import Cluster
     from pyscheduler_lab.traces import Job
 
-__all__ = ["POLICIES", "Curves", "curves_of", "place_all", "profile_of"]
+__all__ = ["POLICIES", "Curves", "curves_of", "place_all", "profile_of", "renamed"]
 
 #: The policies of the paper, in the order of its results.
 POLICIES: Final = ("Random", "DotProd", "GpuClustering", "GpuPacking", "BestFit", "FGD")
@@ -89,6 +90,20 @@ def _kind(task: Job) -> _Kind:
     return (task.cpu_milli, task.memory_mib, task.gpus, task.gpu_milli, task.gpu_models)
 
 
+def renamed(cluster: Cluster, seed: int) -> Cluster:
+    """Return the cluster with a number before the name of each node, drawn once for the seed.
+
+    Of nodes with equal scores, the first one by name is chosen. The authors' simulator numbers the nodes in this way,
+    too. In the order of their own names, `GpuClustering` and `GpuPacking` allocate about 0.7 points less.
+    """
+    numbers = list(range(len(cluster.nodes)))
+    random.Random(f"fgd/nodes/{seed}").shuffle(numbers)
+    nodes = [
+        attrs.evolve(node, name=f"{number:04}-{node.name}") for number, node in zip(numbers, cluster.nodes, strict=True)
+    ]
+    return attrs.evolve(cluster, nodes=nodes)
+
+
 def _node_manifests(cluster: Cluster) -> Iterator[dict[str, Any]]:
     for made in cluster.manifests(shares_gpus=True):
         room = {**made["status"]["allocatable"], "pods": _PODS}
@@ -119,6 +134,7 @@ def place_all(
     Nothing ever leaves, so room never grows: once a task was dropped, those that differ only in their name are dropped
     without a scheduling cycle of their own.
     """
+    cluster = renamed(cluster, seed)
     registry = discover()
     config = loads(profile_of(policy, tasks, seed))
     # Batching helps only if equal pods follow each other.
