@@ -1,18 +1,19 @@
 """The base classes of batch policies and actions, and the types that policies and actions use.
 
-A policy inherits one or more of the classes below; each class has the method that answers one question, for example
+A policy inherits one or more of the classes below. Most classes have one method, which answers a question, for example
 which of two jobs comes first. A policy is made once per profile, with its arguments. It may define `open_session` and
-`close_session`, which get the `Session`: the state of one pass (a scheduling round over all jobs). A policy reads the
-`Job`s and `Task`s of the session, and creates none; a task is a pod of a job. Keys are tuples of numbers and strings;
-the smallest key comes first. A configuration lists policies in tiers. If several policies answer a question, their
-answers are combined by tiers, as each class says.
+`close_session`. Both get the `Session`: the state of one pass (a scheduling round over all jobs). A policy reads the
+`Job`s and `Task`s of the session, and creates none; a task is a pod of a job. Orders return keys, which are tuples of
+numbers and strings; the smallest key comes first. A configuration lists policies in groups, the tiers. If several
+policies answer a question, its class says how the answers are combined.
 
 Queues and nodes are given as row numbers: of `session.queues` (a `QueueTable`) and of `session.nodes` (a `NodeTable`).
 `Amounts` are float64 arrays with one column for each resource of `session.axis` (a `ResourceAxis`).
 
 `Tasks` is a table of candidates for eviction; a mask over it has one bool per task.
 
-A `QueueDialect` adds a kind of object that defines queues; its function `read` returns a `QueueSpec` for an object.
+A `QueueDialect` adds a kind of object that defines queues; its function `read` returns a `QueueSpec` for an object of
+this kind.
 """
 
 from __future__ import annotations

@@ -1,8 +1,13 @@
 """Respect PodDisruptionBudgets when a batch profile chooses victims; KAI, Volcano and kube-batch read no budgets.
 
-The arg `disruptionBudgets` of `Batch` chooses the rule. `prefer` (the default): of victims that are otherwise equal,
-those whose eviction violates no budget are evicted first. `respect`: no eviction violates a budget. `ignore`: budgets
-are not read. A budget allows as many evictions as in kube-scheduler 1.36 (`filterPodsWithPDBViolation`).
+The arg `disruptionBudgets` of `Batch` chooses the rule:
+
+- `prefer` (the default): of victims that are otherwise equal, those whose eviction violates no budget are evicted
+  first.
+- `respect`: a job gets no room by an eviction that violates a budget.
+- `ignore`: budgets are not read.
+
+A budget allows as many evictions as in kube-scheduler 1.36 (`filterPodsWithPDBViolation`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`Batch`: the plugin that makes its profile a batch profile, which schedules jobs by queues.
 
-The plugin takes actions and policies from a preset. The presets are `kai`, `volcano` and `kube-batch`; other Python
-packages can add presets.
+Its args name a preset: the default actions and policies of one batch system. The presets are `kai`, `volcano` and
+`kube-batch`; other Python packages can add presets. The args may also list actions and policies of their own.
 """
 
 from __future__ import annotations

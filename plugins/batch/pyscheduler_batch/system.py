@@ -1,10 +1,10 @@
 """The base class of batch systems: a subclass has the rules of one system, such as KAI, for the plugin `Batch`.
 
 `Batch` does what all systems share. Where systems differ, `Batch` calls an object of the class `System`, one for each
-profile. Subclasses define what is special about their system; the defaults are those of a system without special rules.
-A Python package registers its subclass under the name of the preset (`registry.add_system`), and a profile chooses the
-system by this name. KAI, Volcano and kube-batch are registered in the same way. A second base class,
-`status.reports.Reports`, has what a system writes into statuses, events and metrics.
+profile. The defaults of the class are those of a system without special rules. A Python package registers its subclass
+under a name (`registry.add_system`); the arg `preset` of `Batch` chooses the system by this name. KAI, Volcano and
+kube-batch are registered in the same way. A second base class, `status.reports.Reports`, has what a system writes into
+statuses, events and metrics.
 """
 
 from __future__ import annotations

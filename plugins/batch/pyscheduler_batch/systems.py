@@ -1,10 +1,7 @@
 """Find the batch systems (such as KAI) of installed Python packages, and the readers of their queues and groups.
 
-A look-up of one system imports only that system. All systems are imported in three cases:
-
-- a configuration file does not say to which system it belongs;
-- a profile also reads the groups of other systems;
-- `kubectl queue` runs.
+A look-up by name imports only that system. An iteration imports all systems; those that cannot be imported are left
+out, with a warning.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""The Bind plugin `BindRequest`: like KAI's scheduler, it lets another program (the binder) bind the pod.
+"""The Bind plugin `BindRequest`: like KAI's scheduler, it leaves the binding of a pod to a program called the binder.
 
-The plugin creates a BindRequest, which is an object of KAI. Then it waits until the pod is bound, or until the binder
-gives up. Meanwhile, the pod is assumed on its node in the scheduler's cache. If the binder gives up, the plugin deletes
-the request, and the pod is scheduled again. When a scheduler starts, it finds the open requests, assumes their pods on
-the requested nodes, and waits for the binder. So a crash between the request and the binding loses nothing and binds no
-pod twice.
+The plugin creates a BindRequest, which is an object of KAI. Then it waits until the pod is bound, or until that has
+failed, for example because the binder gave up. Meanwhile, the pod is assumed on its node in the scheduler's cache.
+After a failure, the plugin deletes the request, and the pod is scheduled again.
+
+When a scheduler starts, it assumes the pods of open requests on the requested nodes, and waits for the binder. It
+deletes requests whose node has no room any more.
+
 Source: KAI-Scheduler, `pkg/scheduler/cache/cache.go` (createBindRequest, cleanStaleBindRequest), `cluster_info.go`
 (snapshotBindRequests).
 """

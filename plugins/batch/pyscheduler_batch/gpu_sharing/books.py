@@ -1,7 +1,7 @@
 """Record the pods that share each GPU of a node, and how much of the GPU each pod has.
 
-A GPU is recorded when a pod with the GPU's label is seen, and when the plugin `GpuSharing` reserves a GPU. The record
-can also simulate evictions.
+A share is recorded when a pod with the label `runai-gpu-group` is seen, and when the plugin `GpuSharing` reserves GPUs
+for a pod. Shares of pods that are evicted only in a simulation are kept apart, to be put back after it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The devices of all nodes as arrays, for filters and scores that look at single GPUs.
 
 `GpuBooks` records the shares of GPUs by name of the node. `DeviceColumns` has them by row of the snapshot. It reads a
-row again if the generation of the node has changed, as it does with each pod that comes or goes, or if the books note a
-change of the node. So a cycle reads one or two rows, and the columns are right in trials of the scheduler, too.
+row again if the generation of the node is new, as after each pod that comes or goes, or if `GpuBooks` notes a change of
+the node. So a scheduling cycle reads few rows. The columns are also right while the scheduler tries changes of the
+snapshot that it will undo.
 
-"Device" always means a GPU in this module. A whole device is one that no pod has, not even a part of it.
+"Device" always means a GPU in this module. A whole device is one of which no pod has even a part.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The interface of `GpuSharing` for other plugins, which use it without importing `GpuSharing`.
 
-The plugins of this package ask for a `SharedRoom`. A plugin of another distribution that scores nodes by their devices
-reads `DeviceColumns`, the attribute `columns` of the `GpuSharing` of its profile, which is in the mapping under
-`SHARED_KEY`. To decide which devices of the chosen node a pod gets, it registers itself as a `DevicePolicy` under
+Policies of a batch profile find a `SharedRoom` in their session. A plugin that scores nodes by their GPUs reads
+`DeviceColumns`: the mapping under `SHARED_KEY` has the `GpuSharing` of each profile, whose attribute `columns` they
+are. A plugin that decides which GPUs of the chosen node a pod gets is a `DevicePolicy`; it registers itself under
 `POLICY_KEY` when it is made.
 """
 

@@ -2,8 +2,8 @@
 
 A pass is one scheduling round over all jobs. If many jobs are unchanged, policies and actions should not read each job
 again. So they may keep what they computed from jobs. `Memory` says which jobs must be read again: those that were
-rebuilt, those that a pass placed or evicted, and those that are gone. When queues, nodes or resources change, `Memory`
-drops everything.
+rebuilt, those that a pass placed or evicted, and those that are gone. When queues, the list of nodes or the resources
+change, `Memory` drops everything.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Check the policies and actions of other Python packages when they are loaded, and the answers of these policies.
 
-Without this check, a wrong answer would raise an error in the code that reads the answer, and the error would not name
-the policy. Arrays are checked if their length is known. The policies of this project are not checked: their tests check
-them, and a check of each call would cost time.
+Without these checks, a wrong answer would raise an error in the code that reads the answer, and the error would not
+name the policy. Answers that are arrays are checked where they are read. The policies of this project are not checked:
+their tests check them, and a check of each call would cost time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Parse values from the objects of queues and pod groups; a value that cannot be used is reported and replaced.
 
-Each reader returns the value, or a safe value instead. In the second case, the reader adds a sentence to `warnings`
-that names the field, the bad value and the value that is used. No reader raises.
+For a value that it cannot use, a reader returns a safe value, such as a default. A reader with the parameter `warnings`
+adds a sentence to it that names the field, the bad value and what counts instead. No reader raises.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """The states of jobs that a batch profile keeps from pass to pass, such as promised nodes and backoffs.
 
-A pass is one scheduling round over all jobs. A preset (`kai`, `volcano` ...) decides each pass anew, as the original
-system does. Without a memory of earlier passes, other jobs would take the nodes of preemption victims, gangs would stay
+A pass is one scheduling round over all jobs. Like the batch systems that they follow, actions and policies decide each
+pass anew. Without a memory of earlier passes, other jobs would take the nodes of preemption victims, gangs would stay
 partly bound, and jobs would evict each other without end. So these states are kept; a job may have several at a time:
 
     state     begins when                        effect on the job                  ends when
     --------  ---------------------------------  ---------------------------------  --------------------------------
-    promised  pods are evicted for the job, or   it is placed first, on promised    all its tasks are bound, it is
-              the job is "in parts"              nodes; it is not evicted           deleted, or its promise expires
+    promised  pods are evicted for the job, or   it is placed first; it is not      its minimum and all promised
+              the job is "in parts"              evicted                            tasks are bound, it is deleted,
+                                                                                    or its promise expires
     lapsed    its promise expires, or an         it may not evict other jobs        its backoff ends
               eviction for the job fails
 
@@ -36,13 +37,11 @@ A backoff lasts 10 s, doubled each time, at most 10 minutes, and is forgotten 10
 An evicted job has a *rest period*. It begins with the eviction, and lasts as long as a backoff, or 10 minutes if the
 job was moved to other nodes. It doubles only if the job was placed again and then lost its minimum of tasks.
 
-A job waits for the pods that it evicted. As long as its victims held enough for its waiting tasks, it evicts nobody
-else, until its promise ends or something changes from outside. Otherwise kube-batch would evict for the same tasks
-again in the next pass.
+If the victims of a job held enough for its waiting tasks, the job evicts nobody else until its promise ends, or
+something changes from outside. Otherwise kube-batch would evict for the same tasks again in the next pass.
 
 A change from outside is a new job or resource, a change of a node, queue or priority class, or a pod that ends without
-an eviction. Jobs are known by uid: if a controller creates a pod of the job again, that is no such change. The module
-does no I/O.
+an eviction. If a controller only creates a pod of a known job again, that is no such change.
 """
 
 from __future__ import annotations

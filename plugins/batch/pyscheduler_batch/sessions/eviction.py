@@ -1,6 +1,6 @@
 """Evict the victims of a scheduling round: write the condition `DisruptionTarget`, and delete the pod.
 
-This module remembers each eviction until the deletion of the pod is seen.
+This module remembers an eviction until the deletion of the pod is seen, or the eviction has failed.
 """
 
 from __future__ import annotations

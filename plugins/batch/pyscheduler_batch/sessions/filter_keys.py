@@ -1,4 +1,4 @@
-"""Compute keys of pods: filter and score plugins give the same answers about pods with equal keys.
+"""Compute keys of pods: filter plugins give the same answers about pods with equal keys.
 
 The keys are kept from one scheduling round to the next, until the pod changes.
 """

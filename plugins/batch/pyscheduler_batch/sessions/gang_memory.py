@@ -1,6 +1,7 @@
-"""The minimums that gangs have reached: a gang that falls below such a minimum is broken, see `model.sub_groups`.
+"""The minimums that gangs have reached: a gang that falls below one without an eviction is broken.
 
-The minimums are kept apart from the jobs, because a job is often rebuilt from the pods that exist now.
+`model.sub_groups` has the rules. The minimums are kept apart from the jobs, because a job is often rebuilt from the
+pods that exist now.
 """
 
 from __future__ import annotations

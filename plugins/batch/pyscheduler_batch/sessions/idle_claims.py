@@ -2,8 +2,7 @@
 
 If a binding fails after devices were allocated, the claim of the pod keeps these devices, so the pod can only run on
 their node. If that node has become full, the pod fits on no node. The PostFilter of DynamicResources solves this: it
-deallocates the devices. Batch profiles call no other PostFilter plugin, because their actions choose victims. So this
-module calls only the PostFilter of DynamicResources, for pods that fit on no node.
+deallocates the devices. Batch profiles call no other PostFilter plugin, because their actions choose victims.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Cache the filter results of pods for which only node objects matter; the results hold until a node object changes.
 
-Most pods have no requirements about other pods. For such a pod, all filters except NodeResourcesFit read only node
-objects. NodeResourcesFit also reads free amounts. Its result is not cached, because a session (one scheduling round)
-compares amounts itself.
+Most pods have no requirements about other pods. For such a pod, most filters read only node objects. If another filter
+is active, or a pod of the cluster repels others, nothing is cached. Only NodeResourcesFit may be active: it reads free
+amounts, but its result is left out, because a session (one scheduling round) compares amounts itself.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""`SnapshotPlacer`: run the filter plugins of a profile for the pods of one pass (a round over all jobs).
+"""`SnapshotPlacer`: run the filter and score plugins of a profile for the pods of one pass (a round over all jobs).
 
-The filters run on a snapshot of the cluster. The placer keeps one statement (changes that can be undone) open from the
-start of the pass to its end. The statement first removes all pods that are being deleted, so that the snapshot shows
-the nodes as they will be. Then the pass places and removes pods in the same statement.
+The plugins run on a snapshot of the cluster. The placer keeps one statement (changes that can be undone) open from the
+start of the pass to its end. First, the statement removes the pods that are being deleted or evicted, so that the
+snapshot shows the nodes as they will be. Then the pass places and removes pods in the same statement.
 """
 
 from __future__ import annotations

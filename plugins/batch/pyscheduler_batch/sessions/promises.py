@@ -1,11 +1,13 @@
-"""The first action of each pass (a scheduling round over all jobs): give jobs the nodes for which pods were evicted.
+"""The first action of each pass (a scheduling round over all jobs): place jobs on the nodes that are promised to them.
 
-A job for which pods are evicted is promised the nodes of these pods (`commitments.py`). But the actions of a preset,
-such as `kai`, know nothing of earlier passes. So this action runs before those of the preset. It places the tasks
-(pods) of jobs with promises on the promised nodes, or on idle resources of another node where the task can start at
-once. It also repeats evictions that a crash interrupted. A job gets nothing from this action if a limit of a queue or a
-gate of the preset (`PromiseGate`) refuses the tasks now, or if a node cannot take its task any more. In kube-batch,
-which evicts for one task at a time, only the task whose node is lost gets nothing.
+A job for which pods are evicted is promised nodes (`commitments.py`). But the actions of a batch system know nothing of
+earlier passes. So this action runs before them, and places the tasks (pods) of jobs with promises. A task that would
+wait on its promised node takes idle room on another node if there is some. The action also repeats evictions that a
+crash interrupted.
+
+A job gets nothing from this action if a limit of a queue or a policy (`PromiseGate`) refuses the tasks now, or if the
+promised node of one task cannot take the task any more. kube-batch evicts for one task at a time; there, only the task
+whose node is lost gets nothing.
 """
 
 from __future__ import annotations

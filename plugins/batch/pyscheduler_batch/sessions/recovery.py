@@ -4,12 +4,12 @@
   without sub-groups and roles is also promised any nodes for the rest of its minimum, in two cases: some of its pods
   are bound and none was evicted, or victims are still ending for it.
 - A victim is a pod that is being deleted and has the condition `DisruptionTarget`; the message of the condition names
-  the job that gets the room. The annotation `last-eviction-timestamp` of the victim's PodGroup has the time of the
-  group's last eviction.
-- An interrupted eviction is a pod that has this condition and a node, but is not being deleted. All such pods that one
-  gang loses to one job are treated alike. If the job has promised nodes, and one of the pods is on a promised node or
-  the gang is below its minimum, the evictions are repeated once the first pass keeps the promise. In all other cases,
-  the evictions are repeated only if the gang is below its minimum at the end of the pass.
+  the job that gets the room, if any. The annotation `last-eviction-timestamp` of the victim's PodGroup has the time of
+  the group's last eviction.
+- An interrupted eviction is a pod that has this condition with the name of a job, and a node, but is not being deleted.
+  All such pods that one gang loses to one job are treated alike. If the job has promised nodes, and one of the pods is
+  on a promised node or the gang is below its minimum, the evictions are repeated once the first pass keeps the promise.
+  In all other cases, the evictions are repeated only if the gang is below its minimum at the end of the pass.
 """
 
 from __future__ import annotations

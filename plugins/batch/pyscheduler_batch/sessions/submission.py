@@ -2,8 +2,8 @@
 
 The cluster may have changed during the pass. So before a task (a pod of a job) is bound, the filters run again for its
 node. They see all pods that are on the node now, even pods that are being deleted. If the node of one task cannot be
-reserved, the reservations for the job's other tasks in this pass are undone, so that no gang is partly bound. The next
-pass decides again.
+reserved, the reservations for the job's other tasks in this pass are undone, so that the pass begins to bind all of
+them or none. The next pass decides again.
 """
 
 from __future__ import annotations

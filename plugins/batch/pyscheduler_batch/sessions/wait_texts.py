@@ -7,7 +7,7 @@ changes again meanwhile, only the newest text is written. At most 200 of these l
 oldest first. So the texts are a few seconds old at most while few pods wait, and many waiting pods do not cause a storm
 of writes.
 
-Pods that wait for room get the line of the filters, too (`filter_lines.py`).
+For pods that wait for room, the text also says why the filters reject the nodes (`filter_lines.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Check the arguments of policies, so that a policy gets a usable value or none.
 
-KAI, Volcano and kube-batch log a value that they cannot parse, and use the default. pyscheduler leaves out such a
-value, with a warning.
+KAI, Volcano and kube-batch log a value that they cannot parse, and use the default. pyscheduler warns about such a
+value, and leaves it out or uses the nearest usable one.
 """
 
 from __future__ import annotations

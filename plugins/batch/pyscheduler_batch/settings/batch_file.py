@@ -2,7 +2,7 @@
 
 The file contains one of these:
 
-- `actions` and `tiers`
+- `actions`, `tiers`, or both
 - the ConfigMap in which the system keeps `actions` and `tiers`
 - the object from which the system's operator makes `actions` and `tiers`, such as KAI's SchedulingShard
 

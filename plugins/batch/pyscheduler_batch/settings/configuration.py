@@ -6,8 +6,8 @@ The forms are:
 - the configuration file of a batch system, with the keys `actions` and `tiers`,
 - under the key `shard`, the spec of an object that has the settings instead of the file, such as KAI's SchedulingShard.
 
-Each form is a mapping, as a YAML reader returns it. A mistake that would change the actions that run, or the queues on
-which they run, is a `ConfigError`. Other mistakes cause a warning with the nearest known name.
+Each form is a mapping, as a YAML reader returns it. Unknown actions and policies, and parts of a wrong type, are a
+`ConfigError`. Unknown keys and arguments cause a warning with the nearest known name.
 """
 
 from __future__ import annotations

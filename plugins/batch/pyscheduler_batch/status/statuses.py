@@ -1,6 +1,6 @@
 """Compute and write the statuses of the queues and pod groups of one batch system, such as KAI.
 
-All profiles with the preset of this system share one `Statuses`.
+All profiles of this system in a scheduler share one `Statuses`.
 """
 
 from __future__ import annotations

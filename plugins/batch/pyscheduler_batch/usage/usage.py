@@ -1,7 +1,8 @@
-"""The past use of one profile's queues: counted by the scheduler, or read from Prometheus once per fetch interval.
+"""The past use of one profile's queues, counted by the scheduler or read from Prometheus.
 
-If the scheduler counts the use itself, the leader writes the counts to a ConfigMap once per fetch interval. A new
-leader continues these counts. The time between the last write and the start of the new leader is not counted.
+Shares of queues get new figures once per fetch interval. If the scheduler counts the use itself, the leader writes the
+counts to a ConfigMap at the same interval. A new leader continues these counts. The time between the last write and the
+start of the new leader is not counted.
 """
 
 from __future__ import annotations

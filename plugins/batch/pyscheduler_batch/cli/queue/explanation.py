@@ -1,7 +1,7 @@
-"""Explain why a job waits: each condition that can hold the job back becomes one line, with a stable reason code.
+"""Explain why a job waits: one line for each check, with a stable reason code if the check holds the job back.
 
-If the job's batch system, such as KAI, has a code of its own for the condition, that code is used.
-`docs/reference/cli.md` lists the codes.
+If the job's batch system, such as KAI, has a code of its own for the reason, that code is used. `docs/reference/cli.md`
+lists the codes.
 """
 
 from __future__ import annotations

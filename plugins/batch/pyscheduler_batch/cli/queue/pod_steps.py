@@ -1,7 +1,7 @@
-"""The steps of `kubectl queue explain` for `pyscheduler explain POD`, if a batch profile schedules the pod.
+"""The steps of `kubectl queue explain` for `pyscheduler explain POD`, if the pod belongs to a job of a batch system.
 
-If no profile of the configuration has the schedulerName of the pod, the preset of the dialect of its job is assumed, as
-`kubectl queue explain` does without `--config`.
+If no profile of the configuration has the schedulerName of the pod, the default configuration of the batch system is
+assumed, as `kubectl queue explain` does without `--config`.
 """
 
 from __future__ import annotations
