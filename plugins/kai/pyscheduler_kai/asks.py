@@ -1,4 +1,4 @@
-"""The next requests of waiting jobs as arrays, with one row for equal requests.
+"""The next requests of waiting jobs as arrays; jobs with the same queue, priority and request may share a row.
 
 The *next request* of a job is the sum of the requests of the pods that an action would place next: all that are missing
 for the job's minimum or, if the job has its minimum, one pod.

@@ -1,11 +1,11 @@
 """The waiting jobs with their requests, kept from pass to pass (scheduling round over all jobs).
 
-With this table, an action can end without a look at each waiting job. The table has the *next request* of each job: the
-requests, summed, of the pods that an action would place together. These pods are the rest of the job's minimum or, if
-the job has its minimum, one more pod. An action that evicts pods ends at once if evictions cannot make enough room for
-the next request of a single waiting job. `allocate` ends as soon as no node has room for any waiting pod, because nodes
-only fill up during this action. Then each job to which only room can be missing gets the reason that this module has
-prepared: no node has room for its first pod. Jobs that may have other obstacles, such as a limit of their queue, are
+With this table, an action (a step of a pass) can end without a look at each waiting job. The table has the *next
+request* of each job: the sum of what the pods request that an action would place together. These pods are the rest of
+the job's minimum or, if the job has its minimum, one more pod. If evictions cannot make enough room for any of these
+requests, an action that evicts pods need not search. `allocate` ends as soon as no node has room for any waiting pod,
+because nodes only fill up during this action. Then jobs that lack nothing but room get the reason that this module has
+prepared: no node has room for the first pod. Jobs that may have other obstacles, such as a limit of their queue, are
 checked one by one.
 """
 

@@ -1,8 +1,8 @@
-"""The actions of the preset `kai` that evict pods: `consolidation`, `reclaim`, `preempt` and `stalegangeviction`.
+"""The actions of KAI that evict pods: `consolidation`, `reclaim`, `preempt` and `stalegangeviction`.
 
 The first three make room for waiting jobs. `consolidation` moves running jobs to other nodes. `reclaim` evicts pods of
-queues above their fair share. `preempt` evicts pods of jobs with lower priority in the same queue. `stalegangeviction`
-evicts gangs that were below their minimum for too long.
+queues above their fair share or quota. `preempt` evicts pods of jobs with lower priority in the same queue.
+`stalegangeviction` evicts gangs that were below their minimum for too long.
 
 Source: KAI-Scheduler, `actions/consolidation`, `actions/reclaim`, `actions/preempt`, `actions/stalegangeviction` and
 `actions/common/minimal_job_comparison.go`.

@@ -1,4 +1,4 @@
-"""The order in which actions take jobs: a tree of heaps, one per queue.
+"""The order in which actions take jobs: a tree of queues, in which each queue has a heap of its children.
 
 A queue is ordered among its siblings by its own state and its next job. A queue whose state changed moves to its new
 position only when it reaches the top of its heap. KAI does the same. So the order of two queues may depend on the steps

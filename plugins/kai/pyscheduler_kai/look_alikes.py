@@ -1,6 +1,6 @@
 """Skip a job that looks like a job for which the same action has found no room.
 
-A job with the same constraints as the failed job is skipped, unless it has fewer or smaller pods. Source:
+A job with the same constraints as the failed job is skipped, unless it has fewer pods, or a smaller one. Source:
 KAI-Scheduler, `actions/common/minimal_job_comparison.go`, `api/pod_info/scheduling_constraints_signature.go`.
 """
 

@@ -1,6 +1,6 @@
-"""Check whether a consolidation can have enough GPUs: for the pending pods, and for the pods that are moved for them.
+"""Check whether a plan of consolidation can have enough GPUs: for the pending pods, and for the pods that it moves.
 
-If there are too few GPUs for all of them, the search for a placement is not even begun.
+If there are too few GPUs for all of them, the plan is not even simulated.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ last pass. A failed search is not repeated as long as everything that its result
 - the jobs at the front of each queue that simulations have read, because these jobs decide the order of queues
   (`Reads`).
 
-After the pass has evicted a pod or nominated a pod to a node, no search is remembered or skipped. The same is true if
-policies of other Python packages take part. Jobs that the pass has placed count as placed, as they will in the next
-pass.
+After the pass has evicted a pod or nominated a pod to a node, no search is remembered or skipped. The same is true in
+some other cases, for example if policies of other Python packages take part. Jobs that the pass has placed count as
+placed, as they will in the next pass.
 
 Without this module, the benchmark row `batch-philly` takes at least 1.3 times as long.
 """

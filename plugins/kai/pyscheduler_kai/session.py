@@ -1,7 +1,7 @@
-"""`KaiSession`: the state of one scheduling round of the preset `kai`.
+"""`KaiSession`: the state of one scheduling round of a batch profile that follows KAI.
 
-The session of `Batch` reports why jobs wait. This class adds two reasons: the job has too few pods, or some pods of the
-job name a sub-group that the job does not have. No action tries a job in one of these cases.
+The session of `Batch` reports why jobs wait. This class adds what actions do not report: which sub-groups of a job lack
+pods, and which pods name a sub-group that the job does not have.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A *generator* proposes *scenarios*: sets of victims, whose eviction is then simulated. A search probes 1, 2, 4 … tasks
 of the job, then bisects, and finally tries all tasks. For a job that requires a topology domain, it only tries all
-tasks. The victims of a successful probe are part of each scenario of the later probes. Each generator begins without
-victims of earlier probes. A scenario counts only if the simulation places the job, and the action accepts the victims.
+tasks. The victims of a successful probe are part of each scenario of the later probes. Another generator begins anew,
+without these victims. A scenario counts only if the simulation places the job, and the action accepts the victims.
 Source: KAI-Scheduler, `actions/common/solvers` (`job_solver.go`, `by_pod_solver.go`) and `actions/common/action.go`.
 """
 

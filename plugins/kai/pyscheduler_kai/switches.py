@@ -1,8 +1,8 @@
-"""Policies of the preset `kai` that only switch something on, or have no effect.
+"""Policies of KAI (it calls them plugins) that have no code of their own, or next to none.
 
-Some policies switch on a rule of another module, such as a generator of eviction plans or a preference for nodes. Other
-policies have no effect, because pyscheduler always applies their rule, or does not have the feature. They exist so that
-configuration files of KAI, which name them, are valid.
+Some of these policies switch a rule of another module on or off, such as a generator of eviction plans or a preference
+for nodes. The others have no effect, because pyscheduler always applies their rule, or does not have the feature. They
+exist so that configuration files of KAI, which name them, are valid.
 
 Source: KAI-Scheduler, the plugins of the same names.
 """

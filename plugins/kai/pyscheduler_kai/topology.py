@@ -3,7 +3,7 @@
 A constraint names a Topology, and a required level, a preferred level, or both. `topologies` explains levels and
 domains. Each set of nodes is one domain.
 
-The domains of the preferred level are tried first, then the domains of each wider level, up to the required level (or
+If a level is preferred, its domains are tried first, then the domains of each wider level, up to the required level (or
 up to the whole topology, if no level is required). If some tasks already have nodes, only the required-level domains
 that contain these nodes are used.
 

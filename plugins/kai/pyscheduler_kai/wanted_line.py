@@ -4,10 +4,10 @@
 the smallest sort key. The sort key of a queue depends on the request of the queue's next job. So a dropped job affects
 the order only while it is the next job of its queue.
 
-Consider the jobs of a queue that come before its next wanted job. The queue waits longest at the one with the largest
-key. When this key is the smallest of all queues, that job is taken, and the others that are left before the wanted job
-follow at once, because their keys are not larger. The wanted job is taken when its own key is the smallest. So two keys
-of each queue determine the order: the largest key before the wanted job, and the key with the wanted job.
+Consider the jobs of a queue that come before its next wanted job. The queue waits longest at the job that gives it the
+largest key. When this key is the smallest of all queues, that job is taken. The others that are left before the wanted
+job follow at once, because they give the queue no larger key. The wanted job is taken when its own key is the smallest.
+So two keys of each queue determine the order: the largest key before the wanted job, and the key with the wanted job.
 
 This is only right if no two queues have equal keys (`is_tied`), no queue has a parent, and keys are in a total order.
 Otherwise the order is computed with `JobQueue`.
