@@ -1,7 +1,7 @@
-"""Groups of pods that are bound together or not at all: the plugin `Coscheduling`.
+"""The plugin `Coscheduling`: of a group of pods, as many as its minimum are bound together, or none is.
 
 Belongs here: the rules of scheduler-plugins' coscheduling plugin, built on the public contract
-(`pyscheduler.framework`, `pyscheduler.podgroup`, `pyscheduler.api`) alone. Does not belong here: dialects (the labels,
-annotations and objects by which one system describes groups), the members of groups, and the queue: these are the
-core's.
+(`pyscheduler.framework`, `pyscheduler.podgroup`, `pyscheduler.api`). Does not belong here, because pyscheduler itself
+has it: the queue, the members of groups, and dialects (the labels, annotations and objects by which one system
+describes groups).
 """

@@ -1,7 +1,7 @@
-"""Deadlocks at random: whoever can be completed is, nobody alternates, and it comes to an end.
+"""Random deadlocks: each group that could be complete is, groups do not win in turn for ever, and resolutions end.
 
-All pods want one core each, so what a group could have is a matter of counting. Some groups have a member that fits
-only where somebody merely asks: they win and are not complete, which is what leases and exclusions are for.
+Each pod needs one core, so a count of cores tells which groups could be complete. Some groups have a member that fits
+only in trials: such a group wins and is not complete, so its lease expires and it is excluded.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """`FGD`: place each pod where the fragmentation of the GPUs grows least (Fragmentation Gradient Descent).
 
 The score of a node is 100 / (1 + exp(-D / 1000)), rounded down. D is by how many thousandths of a GPU the fragmentation
-of the node falls when the pod is placed there. For a pod that shares a GPU, each device with room is tried. The score
+of the node falls when the pod is placed there. For a pod that shares one GPU, each device with room is tried. The score
 of the node is the best of these, and the pod gets the first device with this score.
 
 `pyscheduler_fgd.fragmentation` computes the worth of free devices instead of their fragmentation. So D is the
 thousandths that the pod takes, minus the worth of the free devices before the placement, plus their worth after it.
-Only the free CPU and one device differ between the two.
+Only the free CPU and the devices of the pod differ between the two.
 
 Source: Weng et al., USENIX ATC 2023, section 4.2 and algorithm 1.
 """

@@ -1,8 +1,8 @@
 """`Random`, `DotProd`, `GpuClustering`, `GpuPacking` and `BestFit`: the policies that the paper compares FGD with.
 
-All scores are integers from 0 to 100, rounded down. CPU and GPUs are measured against the largest node of the paper's
-cluster, 128 cores and 8 GPUs. A pod that shares a GPU gets the one with the least sufficient free part, which is the
-choice of `GpuSharing`; only `Random` draws a GPU.
+All scores are integers from 0 to 100, rounded down. `DotProd`, `BestFit` and `GpuClustering` measure amounts against
+the largest node of the paper's cluster, 128 cores and 8 GPUs. A pod that shares a GPU gets the GPU with the least
+sufficient free part, which is the choice of `GpuSharing`; only `Random` draws a GPU.
 
 Source: Weng et al., USENIX ATC 2023, section 6.1, and the definitions in the simulator of its authors.
 """

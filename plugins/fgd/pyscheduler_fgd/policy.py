@@ -6,7 +6,7 @@ kind of pods are kept by row of the snapshot. They are computed again only for r
 this kind was scored. A policy that declares `reuse` is asked about these rows only; `GpuBooks` reports each change of a
 node that the snapshot does not show.
 
-A profile without `GpuSharing` has whole GPUs only. "Device" always means a GPU in this module.
+In a profile without `GpuSharing`, pods get whole GPUs only. "Device" always means a GPU in this module.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Typical tasks: the kinds of pods that a cluster runs most, with how often each occurs.
 
 The typical tasks define the fragmentation of a node: a free GPU is worth as much as they can use of it. A kind is a
-request for CPU and GPUs, and the GPU models that the pod may run on; memory does not count. The most frequent kinds
-are taken until they cover 95 % of all pods.
+request for CPU and GPUs, and the GPU models that the pod may run on; memory does not count. The most frequent kinds are
+taken until they cover 95 % of all pods (the arg `coverage`).
 
 The kinds come from the args of `FGD`, from a file with one row for each task or kind (the task lists of the openb trace
 have this form), or from the pods of the cluster.

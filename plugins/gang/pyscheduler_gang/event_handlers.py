@@ -1,7 +1,7 @@
 """Event handlers: they update the records of gangs, and allow, reject or retry pods after a change.
 
-`PodGroups.directory` (the record of all groups) calls the handlers after it has applied a change to its record, and
-before the queue handles the change.
+`PodGroups.directory`, which has all groups and members, calls `_changed` after it has applied a change, and before the
+queue handles the change. The informers of pods and nodes call the other handlers.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Rounds of attempts of a gang: the turns of its members, and the members that are activated.
 
-In a round each member has one turn (see `record`). A refused pod waits among the unschedulable pods until an event
-retries it. For example, a new node retries only the member that did not fit, but one member cannot complete a round. So
-the member that opens a round activates the other members of the gang group.
+In a round, a member has at most one turn (see `record`). A refused pod waits among the unschedulable pods until an
+event retries it. For example, a new node retries only the member that did not fit, but one member cannot complete a
+round. So the member that opens a round activates the other members of the gang group.
 
 A round may have fewer turns than the gang has members. Without another limit, members could then activate each other
-for ever. The limit is a *pass*: within a pass no member is activated twice. A pass begins when a member is retried
-because of an event. If a member is retried because another member activated it, the current pass continues, even if the
-member opens a new round. Passes also limit the attempts of members that have no turns.
+for ever. The limit is a *pass*: within a pass, no member is activated again after it was tried. A pass begins when a
+member is retried because of an event, or when a change may help the gang. If a member is retried because another member
+activated it, the current pass continues, even if the member opens a new round. Passes also limit the attempts of
+members that have no turns.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Register the preset `kube-batch` of the plugin `Batch`.
+"""Register the batch system `kube-batch` for the plugin `Batch`.
 
 pyscheduler finds this module through the package's entry point in the group `pyscheduler`. The class is given by name,
 so that it is imported only when a profile uses it.

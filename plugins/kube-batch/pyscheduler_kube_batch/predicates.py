@@ -1,6 +1,7 @@
-"""The policy `predicates` of kube-batch: accept nodes that the profile's filters accept and that have no pressure.
+"""The policy `predicates` of kube-batch: accept nodes that the profile's filters accept, but none under pressure.
 
-Arguments switch on each kind of pressure, such as that of memory. Source: kube-batch `plugins/predicates`.
+A kind of pressure, such as that of memory, counts only if an argument switches it on. Source: kube-batch
+`plugins/predicates`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes pod groups for workloads of every kind: the framework plugin `PodGrouper`, and the rule of each kind.
+"""Makes pod groups for workloads of any kind: the framework plugin `PodGrouper`, and the rules for kinds.
 
 Begin with `contract` (what a rule gets and returns), `table` (one row for each kind) and `planning` (from a pod to its
 group). `apply` compares a planned group with the object in the cluster. `plugin` watches pods and writes their groups.

@@ -1,6 +1,6 @@
 """The rule for workloads of any kind: name, queue, priority, preemptibility and topology of their group.
 
-The rules of particular kinds start from the result of this rule. Source: KAI-Scheduler,
+Most rules of particular kinds start from the result of this rule. Source: KAI-Scheduler,
 `pkg/podgrouper/podgrouper/plugins/defaultgrouper`, `pkg/podgrouper/topowner`.
 """
 

@@ -1,6 +1,7 @@
 """The kinds that the PodGrouper watches: workloads, their owners, and objects that rules look up.
 
-Each object is decoded to its metadata and the fields that its rule reads.
+Of objects that only the PodGrouper reads, no more is decoded than their metadata, and spec and status if a rule reads
+them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
-"""Holds the groups of a scheduler until quotas can take them, and writes their reservations.
+"""Holds groups of pods back until the ResourceQuotas of their namespace have room for them, and writes reservations.
 
-All group plugins of a scheduler share one controller. When a plugin joins, it passes a function, which the
-controller calls when a group may be tried again. Before a plugin tries a member of a group, it calls `refusal`, a
-method of the controller. Decisions are made in memory at once. While this
-scheduler leads, `run()` writes the decisions to the annotation `claims.RESERVED`, from which the next leader reads
-them. Scheduling does not wait for a write. A failed write is retried after a pause.
+A reservation is the quota that a group was granted for members that do not exist yet. The group plugins that wait for
+quota share one controller in a scheduler. A plugin that joins passes a function, which the controller calls when one of
+the plugin's groups may be tried again, or must wait from now on. Before a plugin tries a member of a group, it calls
+`refusal`, a method of the controller.
+
+Changes are collected for a moment (20 ms and more) before a decision; only the first decision about a group is made at
+once, by `refusal`. While this scheduler leads, `run()` writes the decisions to the annotation `claims.RESERVED`, from
+which the next leader reads them. Scheduling does not wait for a write. A failed write is retried after a pause.
 """
 
 from __future__ import annotations

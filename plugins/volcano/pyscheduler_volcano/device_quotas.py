@@ -1,7 +1,7 @@
 """Limits of queues on devices of resource claims, as Volcano's policy `capacity` enforces them.
 
 The limits are the entries `deviceclass/NAME` and `DIMENSION.deviceclass/NAME` in `capability` of a queue. A claim
-counts in a queue once, however many of its pods share it. Requests for all devices of a node, and requests with
+counts in a queue once, however many pods of the queue share it. Requests for all devices of a node, and requests with
 alternatives, do not count. `deserved` and `guarantee` of devices have no effect. Source: Volcano `plugins/capacity`
 (checkDRAAllocatable, addTaskDRAAllocated) and `cache/cache.go` (buildTaskDRAInfo).
 """

@@ -1,4 +1,4 @@
-"""Register the preset `volcano` of the plugin `Batch`.
+"""Register the batch system `volcano` for the plugin `Batch`.
 
 pyscheduler finds this module through the package's entry point in the group `pyscheduler`. The class is given by name,
 so that it is imported only when a profile uses it.

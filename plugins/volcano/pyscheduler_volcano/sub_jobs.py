@@ -1,4 +1,4 @@
-"""Place the sub-groups that `subGroupPolicy` defines for a job; a sub-group is placed as a whole or not at all.
+"""Place the sub-groups that `subGroupPolicy` defines for a job; a sub-group is placed with its minimum or not at all.
 
 Source: Volcano `actions/allocate` (organizeJobWorksheet, allocateForJob), `api/sub_job_info.go`, and the orders of
 sub-jobs of the plugins gang and priority.

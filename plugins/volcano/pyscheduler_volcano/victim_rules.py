@@ -1,6 +1,7 @@
-"""Find the tasks (pods) that a session may evict, sort them, and record each plan of evictions that was given up.
+"""Find the tasks (pods) that a session may evict, sort them, and note for explanations which plans were given up.
 
-The first tier whose policies accept any victim decides. Source: Volcano `framework/session_plugins.go`.
+Policies are in groups, the tiers. The first tier whose policies agree on any victim decides. Source: Volcano
+`framework/session_plugins.go`.
 """
 
 from __future__ import annotations

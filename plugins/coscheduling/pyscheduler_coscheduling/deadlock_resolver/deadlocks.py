@@ -1,19 +1,19 @@
-"""Resolve deadlocks, in which each of several groups holds nodes that another needs, so that none can be complete.
+"""Resolve deadlocks, in which groups hold nodes that other groups need, so that none of these groups can be complete.
 
 A unit is a group, or a gang group (gangs that start together); a contender is a unit that lacks members. There is a
 deadlock if all of this is true for the grace time:
 
-* two or more contenders have tried all members that hold no node yet and may be tried, and none of these fits;
-* one of these contenders has enough members to be complete;
-* another one of them holds nodes, and is of a kind that can be made to give them up (a Strict gang is not);
-* no contender with nodes has a member left to try.
+* two or more contenders have tried all members that hold no node yet and may be tried, and none of these fits; * one of
+these contenders has enough members to be complete; * another one of them holds nodes, and is of a kind that can be made
+to give them up (a Strict gang is not); * no contender with nodes has a member left to try, and no preemption is under
+way.
 
 Without a resolver, the contenders would wait until they time out.
 
 Contenders are ranked by priority, then by the length of their wait. The winner is the first contender that fits if
-others *yield*, that is, give up their nodes. Only contenders of the winner's priority or a lower priority yield, the
-lowest rank first, and no more than the winner needs. For a limited time (a *lease*) the contenders that yielded are
-refused, and their nodes are nominated for the winner.
+others *yield*, that is, give up their nodes. Contenders of a higher priority than the winner's do not yield, with one
+exception (see `plan`). The others yield one by one, the lowest rank first, until the winner fits. For a limited time (a
+*lease*) the contenders that yielded are refused, and their nodes are nominated for the winner.
 
 Only nodes held in memory are given up; bound pods stay. A contender that yields keeps the time at which its wait began.
 So among contenders of equal priority, the winner is the one that has waited longest and can be complete. If a winner is
@@ -22,7 +22,7 @@ or until room appears from outside, for example because a node is added or a bou
 yield do not count. So without such a change, each resolution completes a unit or excludes one, and the number of
 resolutions is limited.
 
-`DeadlockRules` decides; `Deadlocks` sets timers, reads the cluster, retries pods and calls plugins.
+`DeadlockRules` and `Planner` decide; `Deadlocks` sets timers, reads the cluster, retries pods and calls plugins.
 
 One resolver serves all profiles and group plugins of a scheduler: `Deadlocks.of(handle)`. A plugin joins with a
 `DeadlockParty`, reports attempts and nodes taken or given back, and asks whether a group is refused.

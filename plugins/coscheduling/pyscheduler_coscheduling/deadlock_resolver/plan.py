@@ -6,7 +6,7 @@ between two scheduling cycles, in a statement: changes of the snapshot that are 
 The contenders are tried as the winner in order of rank. For each of these possible winners, other contenders yield one
 by one, until the possible winner fits. The contender of the lowest rank yields first, and no contender of a higher
 priority than the winner yields. There is one exception: a contender that would not fit even if the nodes ran only
-DaemonSet pods cannot win. This contender yields before all others, whatever its priority.
+DaemonSet pods and static pods cannot win. This contender yields before all others, whatever its priority.
 
 A contender that yields also frees the devices and volumes that plugins have reserved for its members.
 """

@@ -1,6 +1,6 @@
-"""The rules of deadlock resolution. They decide and remember decisions; each call returns what the caller should do.
+"""The rules of deadlock resolution: they decide, and remember what was decided.
 
-The caller is `Deadlocks`, which sets timers, retries pods and calls plugins. Times are clock seconds.
+They do nothing else: the caller, `Deadlocks`, sets timers, retries pods and calls plugins. Times are clock seconds.
 """
 
 from __future__ import annotations
