@@ -22,7 +22,11 @@ _DIFFERENT = 4
 @click.command("reproduce")
 @click.argument("experiment", type=click.Choice(["fgd"]))
 @click.option(
-    "--seeds", type=click.IntRange(min=1), default=30, show_default=True, help="Number of orders of the tasks and nodes."
+    "--seeds",
+    type=click.IntRange(min=1),
+    default=30,
+    show_default=True,
+    help="Number of orders of the tasks and nodes.",
 )
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Number of processes.")
 @click.option(
