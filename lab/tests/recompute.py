@@ -1,4 +1,4 @@
-"""Compute every number of `simulate --trace` again, from the Parquet files of bundles and nothing else.
+"""Compute the results of `simulate --trace` again, from the Parquet files of bundles.
 
 Usage: python recompute.py DIR, with the folder of a bundle or of a comparison. It prints one JSON object: the numbers
 of each run by folder, and for a comparison with seeds the estimates by policy. It shares no code with the lab: it asks

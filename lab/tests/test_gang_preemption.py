@@ -1,7 +1,7 @@
 """Gangs that preempt while victims take their time to end and others want the room, in virtual time.
 
-Each scenario runs with every way to schedule gangs. A controller creates victims again as soon as they are deleted, as
-a Deployment does, so that room which nobody keeps for the gang is lost.
+Most scenarios run with every way to schedule gangs. A controller creates victims again as soon as they are deleted, as
+a Deployment does, so room that nobody keeps for the gang is lost.
 """
 
 from __future__ import annotations

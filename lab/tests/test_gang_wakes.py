@@ -1,7 +1,7 @@
-"""The delay of gangs after room is free, and their attempts until then, in virtual time.
+"""How soon gangs start when room is free, and how often they are tried until then, in virtual time.
 
-Gangs wait in a full cluster while pods of others come, change and go and nodes report their state, none of which makes
-enough room. Then pods end, one gang's worth at a time.
+Gangs wait in a full cluster while other pods come, change and go, and nodes report their state; this makes no room.
+Then pods end, one gang's worth at a time.
 """
 
 from __future__ import annotations

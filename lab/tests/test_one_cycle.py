@@ -1,8 +1,8 @@
-"""The carried scenarios with groups placed in one cycle (`strategy: groupCycle`): they end as they do by Permit.
+"""The scenarios with groups placed in one cycle (`strategy: groupCycle`) end as they do with waits at Permit.
 
-What differs is that nobody holds a node while others are waited for. So scenarios that look at those who wait, at the
-end of a wait or at the turns of members find nothing of it; all the rest of what they expect holds, and so does what
-holds always.
+With one cycle, no pod holds a node while its group waits for others. So scenarios that expect pods to wait at Permit
+(`WAITS`) are only checked for what holds in both cases: no group is partial, no node is overcommitted, and as many pods
+are bound in the end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Gangs that wait in a full cluster make no attempts, because nothing happens that could help them.
+"""Gangs that wait in a full cluster are hardly ever tried, because nothing happens that could help them.
 
-One node is free, so each gang finds room for some of its members and gives it back. What it gives back was free before,
-so it is no news for the others. When jobs end, each event is worth few attempts, and gangs start at once.
+One node is free, so each gang finds room for some of its members and gives it back. This room was free before, so it
+wakes no other gang. When jobs end, each event causes few attempts, and gangs start at once.
 """
 
 from __future__ import annotations

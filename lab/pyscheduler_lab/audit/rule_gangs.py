@@ -3,9 +3,9 @@
 The members of a gang are bound one after another, and evicted one after another: while this goes on, for a short time,
 the gang may be partly bound. In three cases, it may be partly bound for its grace period: it lost a member, and the
 scheduler did not cause this; its queue was changed or deleted meanwhile; or nodes became smaller while the gang was
-being bound. After the grace period, a gang of KAI must be whole again or evicted. If the minimum of a gang
-was raised, the old minimum is enough. Once a member has succeeded, a gang never counts as broken. Volcano leaves broken
-gangs to their controllers, and with its default tiers it also evicts a part of a gang: see `Options.breaks_gangs`.
+being bound. After the grace period, a gang of KAI must be whole again or evicted. If the minimum of a gang was raised,
+the old minimum is enough. Once a member has succeeded, this grace period does not end. Volcano leaves broken gangs to
+their controllers, and with its default tiers it also evicts a part of a gang: see `Options.breaks_gangs`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Foreign pods are pods of other schedulers. These pods are protected:
 
 - pods of jobs that are not preemptible, except pods of broken gangs
-- pods of jobs within their minimum run time (KAI)
+- pods of jobs within their minimum run time (KAI), except surplus pods
 - system pods (Volcano, kube-batch)
 - from the action preempt: pods that are not in the preemptor's queue; in KAI, also pods whose priority is not below the
   preemptor's

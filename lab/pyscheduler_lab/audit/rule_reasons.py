@@ -1,14 +1,15 @@
 """Rule 8: every pending pod shows why it waits, and either its queue is usable or something reports the problem.
 
-The rule judges the pods of batch profiles that are pending at the end of the log, if they are older than
-`Options.reason_seconds`. Each pod needs both of these:
+The log is the recorded writes. The rule judges those pods of batch profiles that are still pending when the log ends,
+and are then older than `Options.reason_seconds`. Each of them needs a reason, which is one of these:
 
-- A reason: a scheduling gate; a condition of its PodGroup that has a reason; or the pod's condition ``PodScheduled``,
-  which is not True and has a reason and a message.
-- A queue: its PodGroup exists (if it names one), and the queue exists and has no child queues.
+- a scheduling gate
+- in the status of its PodGroup, a condition with a reason, other than type ``Scheduled`` or status False
+- the pod's own condition ``PodScheduled``, not True, with a reason and a message
 
-A pod without a usable queue needs one of these instead: a message in ``PodScheduled``, a condition of its group that
-has a reason, or an event other than ``Scheduled`` about the pod or its job.
+Each also needs a usable queue: its PodGroup exists (if it names one), and the queue exists and has no child queues.
+Otherwise, one of these must report the problem: a message in ``PodScheduled``, such a condition of the PodGroup, or an
+event other than ``Scheduled`` about the pod or its job.
 """
 
 from __future__ import annotations

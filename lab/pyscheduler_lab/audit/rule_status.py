@@ -1,7 +1,7 @@
 """Rule 9: the amounts in the status of each queue equal the sums of the requests of its pods.
 
-The writer of a status may lag. So a queue is checked only when its pods have not changed for a while, and at the end of
-the log. The rule accepts both sums: with and without pods that are being deleted.
+The writer of a status may lag. So a queue is checked only when its pods have not changed for a while. Pods that are
+being deleted may be counted or not, and so may gated pods in `requested`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """KAI's fair shares, one queue and one resource at a time (plugin proportion, resource division).
 
-Each queue first gets its quota, at most what it requests. The rest is divided by priority and over-quota weight, in
-whole units; the left-over units are given to the largest remainders. Then the children divide their parent's share.
+Each queue first gets its quota, at most its limit and what it requests. The rest is divided by priority and over-quota
+weight, in whole units; the left-over units are given to the largest remainders. Then the children divide their parent's
+share.
 """
 
 from __future__ import annotations

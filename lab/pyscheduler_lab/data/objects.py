@@ -1,4 +1,4 @@
-"""Read the objects of a cluster: from a dump, from an export of kube-scheduler-simulator, or from its recordings.
+"""Read the objects of a cluster: from a dump, from an export of kube-scheduler-simulator, or from a recording.
 
 A dump is what `kubectl get pods,nodes -A -o yaml` prints. An export is one JSON object with the keys `pods` and
 `nodes`. A recording has a JSON object for each change: `{"time": ..., "event": "Add", "resource": {...}}`, one per line

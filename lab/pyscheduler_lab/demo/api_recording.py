@@ -1,8 +1,9 @@
-"""Record every write of an API server over plain HTTP, for the audit of batch scheduling.
+"""Record the writes of an API server over plain HTTP, for the audit of batch scheduling.
 
 One thread per kind lists the objects, and then watches them. After a broken connection, the watch continues from the
-last version, so that the log has no gap. If the server does not serve a kind yet, the thread asks again every 0.2 s. So
-the first changes of such a kind may be missing, but not their result.
+last version. If the server has dropped that version, the recording of the kind ends, and `problems` says so. If the
+server does not serve a kind yet, the thread asks again every 0.2 s. So the first changes of such a kind may be missing,
+but not their result.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """`pyscheduler demo-batch`: four teams share a GPU cluster by quota; bursts borrow GPUs, and their owners reclaim them.
 
-As in `demo`, the API server is a process of its own, and this process schedules over HTTP. Pods run for some seconds. A
-controller creates evicted pods again. A recorder that shares no code with the scheduler keeps every write. At the end,
-the checker of `pyscheduler_lab.audit` applies its nine rules to the recording, and its verdict is the exit code.
+The API server is a process of its own, and this process schedules over HTTP. Pods run for some seconds. A controller
+creates evicted pods again. A recorder that shares no code with the scheduler keeps the writes. At the end, the checker
+of `pyscheduler_lab.audit` applies its nine rules to the recording. The exit code is 1 if a rule is broken or a job did
+not finish.
 """
 
 from __future__ import annotations

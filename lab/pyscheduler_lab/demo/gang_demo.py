@@ -1,8 +1,8 @@
 """`pyscheduler demo-gang`: forty gangs of mixed size compete for too few GPUs, and none runs partially.
 
-As in `demo`, the API server is a process of its own, and this process schedules over HTTP. The pods run for some
-seconds and end; then the next pods are placed. A watch that shares no code with the scheduler records every binding
-(`gang_record`). The display and the exit code are computed from this record.
+The API server is a process of its own, and this process schedules over HTTP. The pods run for some seconds. A watch
+that shares no code with the scheduler records every binding (`gang_record`). The exit code and the display are computed
+from this record, except the number of attempts, which is a metric.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A Gymnasium environment of scheduling decisions, and the way of a learned policy into a profile.
 
 Belongs here: observations, the environment, and the Score plugin that asks a policy. Does not belong here: learning
-algorithms; any library that knows Gymnasium has them. The environment needs the extra `gym`. The plugin does not, so
-that a cluster can run a policy without Gymnasium; therefore the modules are imported lazily.
+algorithms; libraries for Gymnasium have them. The environment needs the extra `gym`. The plugin does not, so that a
+cluster can run a policy without Gymnasium; therefore the modules are imported lazily.
 """
 
 from __future__ import annotations

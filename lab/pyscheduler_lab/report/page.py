@@ -1,6 +1,7 @@
 """Writes a report as one HTML file: a table of all columns, the data of the charts, and the script that draws them.
 
-The table is plain HTML, so it is there without the script. A policy in the file forbids the browser to load anything.
+The table is plain HTML, so it is there without the script. A content security policy in the file forbids the browser to
+load anything.
 """
 
 from __future__ import annotations

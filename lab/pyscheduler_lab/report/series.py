@@ -1,7 +1,7 @@
 """Computes the numbers of the charts for one run: at most a few hundred for each chart, from the measures of the run.
 
-All charts over time divide the window of the run, from the first arrival to the last end, into equal parts. The mean of
-the parts, weighted by the GPU time in them, is the number in the table.
+All charts over time divide the window of the run, from the first arrival to the last end, into equal parts. For a share
+of the GPU time, the mean of the parts, weighted by their GPU time, is the number in the table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """All runs of the FGD paper's experiment, and their means beside the published ones.
 
-A run is a task list, a policy and a seed; runs share nothing, so processes can share them. The published results are of
-other draws, because the authors' seeds are those of Go's generator: only means can be compared, with a tolerance.
+A run is a task list, a policy and a seed; runs are independent, so several processes can divide them. The published
+results are of other draws, because the authors' seeds are those of Go's generator: only means can be compared, with a
+tolerance.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Results of replays: the tables of a run, the numbers computed from them, and the bundle on disk.
 
 Belongs here: the schema of the tables, the columns of results, the comparison of runs, rules about results. Does not
-belong here: anything that decides during a replay. Every number is computed from the tables, so that another program
+belong here: anything that decides during a replay. The columns are computed from the tables, so that another program
 can compute it again from the bundle.
 """

@@ -1,8 +1,8 @@
 """A bundle: the folder with everything about one run.
 
 It has each table as Parquet and CSV, `run.json` with the settings and the origin of the run, and in `inputs` a copy of
-each file that the settings name. `jobs.parquet` and the other tables have no time of the real clock, so that equal runs
-have equal bytes; the duration of the simulation is in `run.json`.
+each file that the settings name and that does not come with the lab. `jobs.parquet` and the other tables have no time
+of the real clock, so they are equal, byte by byte, for equal runs.
 """
 
 from __future__ import annotations

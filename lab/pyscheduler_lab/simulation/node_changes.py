@@ -1,14 +1,15 @@
 """Change the nodes of a replay while it runs: drains, losses, additions, and node groups that grow and shrink.
 
-A drain makes a node unschedulable and evicts its pods. A lost node is what the node controller of Kubernetes makes of a
-node whose kubelet is silent: the condition Ready is Unknown, and the taint `node.kubernetes.io/unreachable` keeps pods
-away and evicts those that are there, each after the time that it tolerates the taint (five minutes unless it says
-otherwise). Until then, the job goes on. A removed node takes its pods with it.
+A drain makes a node unschedulable and evicts its pods. A lost node is in the state that Kubernetes' node controller
+gives a node whose kubelet is silent: the condition Ready is Unknown, and the taint `node.kubernetes.io/unreachable`
+keeps pods away and evicts those that are there, each after the time that it tolerates the taint (five minutes unless it
+says otherwise). Until then, its job goes on. A removed node takes its pods with it.
 
 A node group gets nodes for pods that are unschedulable and would fit on a node of its shape: as many as a first-fit
-packing needs, less those that are on their way. A node of the group that has no pods for some time is removed.
+packing needs, less those that are on their way. A node without pods for some time is removed, unless the group is then
+too small.
 
-Events of a replay can depend on nodes that will return: `expects` is True as long as the replay must wait for one.
+`expects` is True as long as the replay must wait for nodes that come or return, or for a planned change.
 """
 
 from __future__ import annotations

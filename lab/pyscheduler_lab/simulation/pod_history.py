@@ -1,7 +1,7 @@
-"""Follow the pods of a simulated cluster over their whole life, and check invariants.
+"""Follow the pods of a simulated cluster over their whole life, and check that no node is overcommitted.
 
-The module reads the API server's log of changes. So it sees every message that a condition of a pod ever had, even if
-another message replaced it at once.
+The module reads the API server's log of changes. So it sees every message that the condition `PodScheduled` of a pod
+ever had, even if another message replaced it at once.
 """
 
 from __future__ import annotations

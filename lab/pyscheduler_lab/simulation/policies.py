@@ -1,8 +1,8 @@
 """Policies by name: profiles of the scheduler that a trace can be replayed under.
 
 A policy is a configuration, of which a replay uses the first profile. A profile that enables `Batch` schedules jobs
-from queues: each team of the trace has a queue, and all workers of a job are placed together. Any other profile
-schedules pod by pod, and has no queues.
+from queues: in most of them, each team of the trace has a queue; all workers of a job are placed together. Any other
+profile schedules pod by pod, and has no queues.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The two clusters on which traces are replayed: with an API server in this process, or with typed objects only.
 
 `ServedCluster` is an embedded API server; the scheduler uses the client of real clusters. `DecisionCluster` keeps typed
-objects: no encoding, events or conditions. Both make the same decisions at the same virtual times.
+objects, without events, and of conditions that say why a pod waits only the message. Both make the same decisions at
+the same virtual times.
 """
 
 from __future__ import annotations

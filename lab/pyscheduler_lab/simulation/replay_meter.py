@@ -2,7 +2,7 @@
 
 A pod holds its GPUs while it is bound, or waits at Permit with a reservation. A GPU is *used* only from the moment when
 its job starts; until then, the incomplete job holds it without using it. A job starts when its minimum of workers is
-bound, which is all of them unless the trace says less. Amounts are counted in thousandths of a GPU.
+bound, which is all of them unless the trace says less.
 """
 
 from __future__ import annotations

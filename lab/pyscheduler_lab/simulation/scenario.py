@@ -1,8 +1,8 @@
-"""Read scenario files: histories of small clusters, and the expected results.
+"""Read scenario files: what happens in small clusters, step by step, and the expected results.
 
 A file is YAML with profiles and scenarios. The page `docs/reference/scenarios.md` documents its schema, version 1.
-Reading checks everything that can be checked without running a scenario: the form of each step, references to profiles,
-unique names. Mistakes are a `ConfigError` with one problem each.
+Reading checks the form of each step, references to profiles, and that ids are unique. A `ConfigError` has all mistakes
+in scenarios, one problem each.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A simulated cluster with the real scheduler; each kind of scenario step is a method.
+"""A simulated cluster with the real scheduler; most kinds of scenario steps are methods.
 
 The scheduler and its client run on the in-process transport of the embedded API server; only the clock is virtual. A
-small kubelet runs bound pods. Objects are created through the API server, which validates them and fills in defaults.
+simulated kubelet runs bound pods. Objects are created through the API server, which validates them and fills in
+defaults.
 """
 
 from __future__ import annotations

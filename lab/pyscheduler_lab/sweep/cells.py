@@ -1,9 +1,9 @@
-"""Run a cell of a sweep, unless the folder of the sweep has its bundle already.
+"""Run a cell (one run of a sweep), unless the folder of the sweep has its bundle already.
 
-A bundle is written into a folder of its own, and renamed when it is complete. So a folder with the name of a cell has a
-whole bundle, whenever the sweep was killed. A bundle counts for a cell if it has the settings of the cell, the same
-content of all inputs, and the same versions of the code, and if nobody changed its files. Otherwise, the cell runs
-again and its bundle replaces the old one.
+A bundle is written into a folder of its own, and renamed when it is complete. So a sweep that is killed leaves no
+incomplete bundle that counts. A bundle counts for a cell if it has the settings of the cell, the same content of all
+inputs, and the same versions of the code, and if nobody changed its files. Otherwise, the cell runs again and the new
+bundle replaces the old one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The file of a sweep: traces, clusters, profiles, weights and seeds, whose combinations are its cells.
+"""The file of a sweep: traces, clusters, profiles, weights and seeds, whose combinations are the runs (cells).
 
-The other keys are the settings of a run, for all cells. Everything is checked before the first cell runs: the plan
-loads each profile and reads each trace once. Paths in the file are relative to the folder of the file.
+The other keys are settings of all runs. The plan loads each profile and reads each trace before the first run, so that
+mistakes are found early. Paths in the file are relative to the folder of the file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The table of a sweep: the mean of each column over the seeds, with its interval, for each profile on each trace.
+"""The table of a sweep: for each profile and its weights on each trace and cluster, a mean of each column of results.
 
-Differences are those to the first profile, with its first weights, on the same trace and cluster. They are taken seed
-by seed, as in a comparison. A cell that failed has no values.
+A sweep repeats each combination with several seeds. The table has the mean over the seeds with its 95 % interval, and
+the difference to the first profile with its first weights, on the same trace and cluster. The difference is taken seed
+by seed (see `results.comparison`). A run that failed has no values.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The columns have units in their names (`arrival_s`, `cpu_milli_per_worker`). A file with `nodepack_workers` has a second
 shape for each job: as few workers as nodes allow. Files without the column `memory_mib_per_worker` may have
-`memory_norm_per_worker`, a part of the largest machine, which counts as a machine with 1 TiB.
+`memory_norm_per_worker`, a share of the memory of the largest machine, which is taken to be 1 TiB.
 """
 
 from __future__ import annotations

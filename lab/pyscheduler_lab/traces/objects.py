@@ -1,8 +1,9 @@
 """Read the pods of a cluster as jobs, from any form that `data.objects` reads.
 
-A pod arrives when it was created (in a recording: when its first change was recorded), and runs from its start to its
-end. A pod whose end is not known runs until the replay ends. Pods of one group with equal requests are the workers of
-one job. Pods that belong to a node (of a DaemonSet, or static ones) are left out.
+A pod arrives when it was created (in a recording: when its first change was recorded), and runs for the time from its
+start to its end; a pod that had not ended, until the replay ends. Pods of one group with equal requests and node
+selectors are the workers of one job. Left out are pods that belong to a node (of a DaemonSet, or static ones), and pods
+that ended at an unknown time.
 """
 
 from __future__ import annotations

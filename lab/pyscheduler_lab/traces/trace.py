@@ -1,6 +1,7 @@
 """A trace: jobs in order of arrival, and where they come from.
 
-`Trace.read` takes the name of a trace that comes with the lab, or the path of a file, whose form its content shows.
+`Trace.read` takes the name of a trace that comes with the lab, or the path of a file or of a folder of recordings. The
+form of a file is found from its content.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Lets the scheduler work on the objects of a dump, in memory and in virtual time, until it is at rest.
 
 The objects are stored in an embedded API server with their uids and times, because claims and owners refer to uids, and
-batch systems sort jobs by age. Objects that a server had stored before are not checked again: a snapshot has only the
-fields that a scheduler reads. The scheduler that runs on clusters places the pods; a simulated kubelet runs them and
-removes what is evicted. A pod that the scheduler evicts is created again, as its controller does.
+batch systems sort jobs by age. Objects with a uid are stored even if they are not valid: a snapshot has only the fields
+that a scheduler reads. The scheduler that runs on clusters places the pods; a simulated kubelet runs them and removes
+what is evicted. An evicted pod that has a controller is created again.
 
 At rest means: no pod was created, placed or deleted for ten minutes of virtual time, and no pod waits at Permit. In
 this time, each unschedulable pod is retried at least once, and every default backoff ends.

@@ -2,7 +2,7 @@
 
 With one new node for each pending pod, a pod that still waits waits for something else: it is larger than the node, its
 queue is full, its claim is missing. Such pods never fit. The number of nodes is doubled until all others have a node,
-and then bisected. So the number before the result was tried, too, and leaves pods pending.
+and then bisected. So unless the result is 0, one node fewer was tried, too, and leaves pods pending.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run hand-made cases of queues and fairness with the policies of the presets `volcano` and `kube-batch`.
+"""Run hand-made cases of queues and fairness with the queue policies of Volcano and kube-batch.
 
 Amounts in the cases are whole units: cpu in cores, and memory in GiB. Pods are not counted.
 """
