@@ -1,8 +1,8 @@
 """Room that a nominated pod waits for, because victims are still leaving its node.
 
-A preemptor is retried when the first of its victims is gone, or when its backoff is over. Then other victims may still
-be terminating. The members of a group depend on each other, so a member that only waits for victims to end counts as
-placed on its node.
+A nominated pod may be tried again while some of its victims are still terminating. The members of a group depend on
+each other. So a member counts as placed on its node if it fits there without these victims, unless one of them may
+never end.
 """
 
 from __future__ import annotations

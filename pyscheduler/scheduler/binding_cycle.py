@@ -1,8 +1,8 @@
 """The binding cycle: one pod, from its reserved node to the API server. A coroutine; thousands may be under way.
 
-It waits at Permit and runs PreBind, Bind and PostBind. After a failure it undoes the reservation, announces the free
-room to the waiting pods, and returns the pod to the queue. After the API server has accepted the binding, nothing
-undoes it any more.
+The cycle waits at Permit and runs PreBind, Bind and PostBind. If a step up to Bind fails, the cycle undoes the
+reservation, reports the free room to the queue, and returns the pod to the queue. After Bind has succeeded, nothing
+undoes the binding.
 
 Differs from kube-scheduler: if every Bind plugin skips the pod, pyscheduler shows the pod's user an error;
 kube-scheduler retries the pod and shows nothing. Source: kube-scheduler 1.36, `bindingCycle`.

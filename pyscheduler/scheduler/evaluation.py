@@ -1,7 +1,9 @@
-"""Evaluate a pod: run every extension point that decides, on every node, and change nothing.
+"""Evaluate a pod without changing anything: run the plugins that choose a node, and keep the result of each step.
 
-The placement pipeline of the scheduling cycle runs with an observer, which keeps the result of each step: which plugin
-rejected which node and why, each plugin's scores before and after normalisation, and the victims of preemption.
+PreEnqueue runs first, then the placement pipeline of the scheduling cycle. An observer of the pipeline keeps which
+plugin rejected which node and why, and each plugin's scores before and after normalisation. If no node is feasible,
+PostFilter can show the victims of a preemption, and evicts none. Reserve runs only on request, on the best node. Permit
+does not run.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Extenders: programs that take part in the choice of a node, and that the scheduler calls over HTTP.
 
-The scheduler calls extenders after the plugins. One after the other, each extender may reject some of the nodes that
-are left. The scores of extenders are added to the scores of plugins. One extender may bind the pod in place of the Bind
-plugins. Extenders may drop or change the candidates of a preemption. An extender that manages certain resources is
-called only for pods that use one of these resources.
+After the Filter plugins, the extenders are called one after the other; each may reject some of the nodes that are left.
+The scores of extenders are added to the scores of plugins. One extender may bind the pod in place of the Bind plugins.
+Extenders may drop or change the candidates of a preemption. An extender that manages certain resources is called only
+for pods that use one of these resources.
 
 A call may take seconds, so the methods are coroutines. If an extender does not answer in time, or its answer is
 invalid, the attempt ends with an error. If the extender is ignorable, the attempt continues without it. A failure to

@@ -1,6 +1,6 @@
-"""A barrier between PreBind and Bind: the members of a gang are bound only once enough of them are prepared.
+"""A barrier between PreBind and Bind: the members of a gang are bound only once enough of them passed PreBind.
 
-So no gang is half bound if a member cannot be prepared, for example because its volume cannot be provisioned.
+So a gang is not bound in part if a member fails at PreBind, for example because its volume cannot be provisioned.
 """
 
 from __future__ import annotations

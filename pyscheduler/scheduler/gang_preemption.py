@@ -1,10 +1,10 @@
 """Preemption for gangs whose members are scheduled one by one and wait for each other at Permit.
 
 A member that finds no node must not preempt for itself alone: if another member of the gang fits nowhere, the gang
-cannot start, and each attempt evicts victims without a use. So the scheduler first tries all members without a node in
-a trial. If the whole gang fits, all victims are evicted and all members are nominated at once. The PostFilter of the
-gang's plugin would roll the gang back, so it does not run for members that wait for victims to end. If a member loses
-its node during this wait, it stays nominated to the node.
+cannot start, and victims are evicted in vain. So the scheduler first tries the queued members together, in a trial that
+is undone. If enough of them fit, the victims of all are evicted, and the members are nominated to their nodes. The
+PostFilter of the gang's plugin would roll the gang back, so it does not run for members that wait for victims to end.
+If a member loses its node during this wait, it stays nominated to the node.
 
 Differs from kube-scheduler, in which each member preempts for itself.
 """

@@ -1,20 +1,20 @@
-"""The group cycle: place all queued members of a group on one snapshot, and then schedule all of them or none.
+"""The group cycle: try all queued members of a group on one snapshot, and schedule them only if enough of them fit.
 
 A `GroupSource` names the groups: a plugin, or the scheduler itself for groups in `spec.schedulingGroup`. When the queue
 pops one member, the cycle also takes the other members out of the queue. Then the members are tried one after another
-in one statement (trial changes of the snapshot). If a member finds a node, it is placed, reserved and permitted in the
-trial, and its victims are evicted in the trial. So the next member sees these changes. Other tasks run between members;
-their changes of the cache do not reach the snapshot. At the end the statement is undone, and `group_commit` acts on the
-decision.
+in one statement (trial changes of the snapshot). A member is placed in the trial on the node that it finds, or on a
+node where victims can make room (then without the victims). Reserve and Permit run. So the next member sees these
+changes. Other tasks run between members; their changes of the cache do not reach the snapshot. At the end the statement
+is undone, and `group_commit` acts on the decision.
 
 Differs from kube-scheduler:
 
-* pyscheduler evicts victims only if the whole group can be placed; kube-scheduler evicts them as soon as one member has
-  found victims.
+* pyscheduler evicts victims only if enough of the group can be placed; kube-scheduler evicts them as soon as one member
+  has found victims.
 * In pyscheduler, a group's backoff ends early only if a check finds room for the group (`queue.early_retry`). With
   SchedulerPopFromBackoffQ, kube-scheduler pops a rejected member as soon as activeQ is empty, and so retries the group
   again and again.
-* If a group of unlike members does not fit, pyscheduler tries a second order at once; kube-scheduler tries only one
+* If a group of unlike members does not fit, pyscheduler may try a second order at once; kube-scheduler tries only one
   order.
 * If a member with a ReadWriteOncePod claim is placed, pyscheduler treats the claim as in use when it tries the next
   members. kube-scheduler may give such a claim to two members, because it counts the users of a claim only once, before

@@ -1,13 +1,13 @@
-"""The search for the best placement of a group: a set of nodes, such as a rack, on which all its members run.
+"""The search for the best placement of a group; a placement is a set of nodes, such as a rack, for the whole group.
 
-With the gate TopologyAwareWorkloadScheduling, the profile's PlacementGenerate plugin names the placements. The group
-cycle tries the members in each placement. The PlacementScore plugins score the feasible placements, and the placement
-with the highest score is used; among equals, one is chosen at random. All placements are tried on one snapshot.
+With the gate TopologyAwareWorkloadScheduling, the profile's PlacementGenerate plugin names the placements. The
+scheduling cycle of the group tries the members in one placement after the other, on one snapshot. The PlacementScore
+plugins score the feasible placements, and a placement with the highest score is used.
 
 Differs from kube-scheduler, which tries every placement: pyscheduler does not try a placement whose nodes have too
-little room for the group's minimum, or whose score cannot be the highest. This does not change the decision. If no
-placement is feasible, the message of pyscheduler is about the first placement, and the message of kube-scheduler is
-about a random placement.
+little room for the group's minimum, or whose score cannot be the highest. The highest score stays the same. If no
+placement is feasible, the message of pyscheduler is about the placement that was tried first, and the message of
+kube-scheduler is about a random placement.
 Source: kube-scheduler 1.36, `podGroupSchedulingPlacementAlgorithm`, `findBestPlacement`.
 """
 

@@ -2,8 +2,7 @@
 
 DefaultPreemption searches for victims in the whole cluster (`runtime.preemption.group_search`) and evicts them; members
 do not preempt one by one. A PodGroup with topology constraints does not preempt. The group returns to the queue and
-waits for the preemption. Its members are nominated to the nodes on which the search has placed them after the
-evictions.
+waits for the preemption. The members that the search has placed are nominated to their nodes.
 
 Differs from kube-scheduler:
 

@@ -5,9 +5,10 @@ reason such as `OutOfcpu`, and no container was ever made. The scheduler decided
 shows that it had not seen something. Usually, another scheduler has bound pods to the node at the same time.
 
 The scheduler watches pods that have not ended. A pod that fails disappears from this watch, and the last event has the
-pod as it was before. So the scheduler reads a bound pod that disappears although no container was made and nobody
-deleted it: one request for each such pod, one after the other. If many pods disappear at once, those that come while
-1,000 others wait are not read; the warning `kubelet_rejections_not_read` counts them. Only the leader counts.
+pod as it was before. So if a bound pod of the scheduler's profiles disappears although no container was made and nobody
+deleted it, the scheduler reads the pod: one request for each, one after the other. If many pods disappear at once,
+those that come while 1,000 others wait are not read; the warning `kubelet_rejections_not_read` counts them. Only the
+leader counts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Ask the plugins that rejected a pod for details, such as the missing amount, for `pyscheduler explain`.
 
-The message of a status is worded as in kube-scheduler, and names no amount and no object. So a Filter plugin may define
-a method that returns details: `why_nodes` returns one text about all nodes that the plugin rejected, `why` returns a
-text about one node. Both methods are optional. If such a method fails, its text is missing, and a note reports the
-failure.
+The messages of kube-scheduler's plugins rarely name an amount or an object. So a plugin may define a method that
+returns details: `why_nodes` (Filter or PreFilter) returns one text about all nodes that the plugin rejected, `why`
+(Filter) returns a text about one node. If such a method fails, its text is missing, and a note reports the failure.
 """
 
 from __future__ import annotations

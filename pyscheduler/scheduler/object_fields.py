@@ -1,8 +1,8 @@
 """Decode further fields of pods and nodes, which pyscheduler itself does not read, for plugins that need them.
 
 A plugin declares types with these fields, and names the types in `pod_fields` and `node_fields`. Each new version of a
-pod or node is also decoded to these types. `handle.fields` returns the newest version of an object in such a type.
-Fields that no type declares are dropped.
+pod or node is also decoded to these types. `handle.fields` returns the fields of the newest version. Fields that no
+type declares are dropped.
 """
 
 from __future__ import annotations

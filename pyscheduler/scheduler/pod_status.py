@@ -1,13 +1,12 @@
 """Write pods' `PodScheduled` condition and nominated node, in the background.
 
 While a write for a pod is in progress, later writes for the pod are merged, and the last value wins. A write that would
-change nothing is not sent. To find out, the new value is compared with the value that was sent last, and not with what
-the watch shows. The watch may lag: if a nomination is set and cleared at once, the second write would seem to change
+change nothing is not sent. Until the watch shows a newer version of the pod, the new value is compared with the value
+that was sent last. Otherwise, if a nomination is set and cleared at once, the second write would seem to change
 nothing, and the nomination would stay. A binding drops the pod's pending writes and waits for the write in progress.
 
 If a pod waits at Permit or in PreBind for half a second, its node is written as its nomination. Most gangs are complete
-earlier and need no such write. Without the delay, every third write for them was a nomination that the binding cleared
-at once.
+earlier and need no such write.
 
 Differs from kube-scheduler, which by default waits for each write in the scheduling cycle. With its gate
 SchedulerAsyncAPICalls on, it writes in the background, too, but writes the nomination without a delay.

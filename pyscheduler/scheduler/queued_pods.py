@@ -5,8 +5,8 @@ has room for such a pod then, the other pods are rejected without an attempt, wi
 event that helps one of a thousand equal pods costs two attempts. The same holds if the pods were unschedulable for too
 long, which moves them, too: one of them is tried again.
 
-Pods that follow each other in the queue and share a failure are dealt with in one work. The room is then checked once
-for each kind of pod, and again when the cluster changes.
+Pods that follow each other in the queue and share a failure are dealt with in one `Work` (one step of the scheduling
+loop). The room is then checked once for each kind of pod, and again when the cluster changes.
 
 Differs from kube-scheduler, which tries each of the equal pods.
 """

@@ -1,4 +1,4 @@
-"""Estimate whether there is room for several equal pods, before a group is retried.
+"""Estimate whether there is room for a pod, or for several equal pods of a group, before it is retried.
 
 The filters find the feasible nodes for one pod. For each feasible node, the module computes from the node's free
 amounts how many such pods fit there. The estimate is quick and can be wrong. If it is too high, an attempt fails. If it

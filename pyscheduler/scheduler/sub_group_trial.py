@@ -1,15 +1,17 @@
 """The trial of a group whose sub-groups have minimums of their own.
 
-A group needs a minimum of members, or of sub-groups that have their minimum. First, the trial places as many sub-groups
-as are needed. If a sub-group does not get nodes for its whole minimum, its placements are undone, so that another
-sub-group can use the nodes. Then the trial places the other sub-groups in the same way, and at last single members. If
-the group does not fit, it may be tried a second time with its members in another order.
+A sub-group has members or sub-groups. Its minimum is a number of members with nodes, or a number of sub-groups that
+reach their minimum. The same holds for the group. The trial places members in the snapshot only: first, as many
+sub-groups as the minimum needs. If a sub-group does not get nodes for its whole minimum, its placements are undone, so
+that another sub-group can use the nodes. Then the trial places the minimum of the other sub-groups in the same way, and
+at last the remaining members. If the group does not fit, it may be tried a second time with its members in another
+order.
 
-Sub-groups of one parent are tried in this order: first those with members that did not fit the first time, then those
-with a minimum above zero, then those that need few members for their minimum.
+Three criteria sort the sub-groups of one parent: those with members that did not fit the first time come before others;
+then those with a minimum above zero; then those that need fewer members for their minimum.
 
 Source: KAI-Scheduler, `allocation_info.go` and `subgrouporder`. Differs from KAI-Scheduler in two ways. KAI-Scheduler
-orders sub-groups by the needed members divided by the minimum, pyscheduler by the number of needed members. If a
+sorts sub-groups by the needed members divided by the minimum, pyscheduler by the number of needed members. If a
 sub-group does not fit, pyscheduler tries its siblings. With both changes, a group of equal members always starts if it
 fits.
 """
