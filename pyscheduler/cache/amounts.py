@@ -1,8 +1,9 @@
 """The amounts of resources on all nodes, in one int64 array.
 
-A line of the array is a quantity, such as the requested CPU; a column is a node. All amounts of a node are written with
-one assignment, and each line is contiguous in memory. An extended resource gets a line when the first node has any of
-it. If the array is full, lines of zeros are dropped first, so that resources which no node has any more take no memory.
+Each line of the array is a quantity, such as the requested CPU, with one entry per node. All amounts of a node are
+written with one assignment, and each line is contiguous in memory. An extended resource gets a line when the first node
+has any of it. If the array is full, lines of zeros are dropped first, so that resources which no node has any more take
+no memory.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ is in no snapshot.
 
 Every change gives the node's NodeInfo a generation above all others and moves the NodeInfo to the end of a list. To
 update a snapshot, the cache walks back from the end of the list to the generation that the snapshot has seen. The
-confirmation of an assumption is no change: the snapshot keeps the assumed pod until something else happens on its node.
-A log of limited length has the names of deleted nodes. If a snapshot is too old for this log, its node names are
-compared with the cache's.
+confirmation of an assumption is usually no change: the snapshot keeps the assumed pod until something else happens on
+its node. A log of limited length has the names of deleted nodes. If a snapshot is too old for this log, its node names
+are compared with the cache's.
 
 Source: kube-scheduler 1.36, `backend/cache/cache.go`.
 """

@@ -1,10 +1,9 @@
 """The nodes of a snapshot as rows: their NodeInfos, and beside them one array or index per quantity.
 
 Rows have no gaps: a new node is appended, and the last node takes the row of a removed one. A row is updated in two
-parts. First, the fields of the node object (labels, taints, allocatable, images) are compared with the previous
-version, and only the differences are written. Second, the sums over the node's pods are written with one assignment
-into the table of usage; then the indexes of ports, claims and affinity are updated, which costs nothing for pods
-without any of these.
+parts. First, the fields of the node object are written: amounts always, labels, taints and images if they changed.
+Second, the sums over the node's pods are written with one assignment into the table of usage; then the indexes of
+ports, claims and affinity are updated, which costs little for pods without any of these.
 
 This module knows neither the cache nor trial changes (statements): the owner of the columns says which row changed.
 """

@@ -1,9 +1,8 @@
 """The (anti-)affinity terms of the pods on nodes, each distinct term once, counted by node.
 
 A pod that looks for a node must know which of these terms match it. Pods of one template have equal terms, and equal
-pods match the same terms. So a term is compared with each kind of pod once, when the kind or the term is new. The
-counts of a term are an array with one entry per node. The array is made at its first use, and then updated whenever a
-pod is added to a node or removed.
+pods match the same terms. So a term is usually compared with each kind of pod once, when the kind or the term is new.
+The counts of a term are an array with one entry per node, which is made at its first use.
 
 Nothing is computed before the first query, and almost nothing if no pod has terms. A query updates the rows whose node
 has a new generation (a number that changes with the node and its pods), also after trial changes.

@@ -2,7 +2,7 @@
 
 `NodeView` shows all nodes. Its arrays are slices of the columns, so it copies nothing and follows every change.
 `NodeSubset` shows some rows, in an order of its own. It copies an array from the columns when a plugin first asks for
-the array. The copy is kept until the columns change, so that ten plugins share one copy.
+the array. Most copies are kept until the columns change, so that ten plugins share one copy.
 
 Arrays are read-only and valid until the plugin's method returns. A subset is valid until a node leaves the snapshot.
 After that, its row numbers could mean other nodes, so it raises an error.

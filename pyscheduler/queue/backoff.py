@@ -2,15 +2,15 @@
 
 The backoff starts at the initial value and doubles with each failure, up to the maximum. It begins when the pod returns
 to the queue. Rejections and errors are counted separately: after a rejection, the pod waits because it has wasted a
-cycle; after an error, the pod waits because something (for example the API server) may be overloaded. So there are two
-heaps, one for rejected pods and one for pods with an error. A third heap has rejected pods that must serve their whole
-backoff: held pods, and those with `AfterFailure.serve_backoff`.
+cycle; after an error, the pod waits because something (for example the API server) may be overloaded. So there are
+three heaps: one for pods with an error, one for rejected pods, and one for rejected pods that must serve their whole
+backoff. The last ones are held pods (see `sub_queues`) and those with `AfterFailure.serve_backoff`.
 
 With SchedulerPopFromBackoffQ, the first rejected pod is popped from backoffQ when activeQ is empty, before its backoff
-is over. The feature also rounds ends of backoff down to whole seconds. Pods whose backoff ends in the same second are
-ordered by QueueSort, and leave backoffQ together at the next whole second. Without the feature, pods are ordered by the
-exact ends of their backoff. Once a second, counted from the start of the queue, all pods whose backoff is over leave
-backoffQ.
+is over. The feature also rounds ends of backoff down to whole seconds. Pods whose backoff ends in the same second leave
+backoffQ together at the next whole second; the rejected ones are ordered by QueueSort. Without the feature, pods are
+ordered by the exact ends of their backoff. Once a second, counted from the start of the queue, all pods whose backoff
+is over leave backoffQ.
 
 Differs from kube-scheduler: whole seconds are seconds of the `Clock`; in kube-scheduler, of the wall clock. Source:
 kube-scheduler 1.36, `backoff_queue.go`.

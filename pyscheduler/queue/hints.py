@@ -3,14 +3,14 @@
 A plugin registers the events that may change its verdict, each with or without a hint function. For an event and a pod,
 a registration counts only if it matches the event and belongs to a plugin that rejected the pod:
 
-* If no registration counts, or all their hint functions return SKIP, the pod is not moved.
+* If no registration counts, or the hint functions of all that count return SKIP, the pod is not moved.
 * If a hint function returns QUEUE or fails, or a registration has no hint function, the pod is moved to activeQ, or to
   backoffQ while the pod is backing off.
 * If the plugin of this registration had returned PENDING, the pod is moved to activeQ without a backoff, because the
   plugin waited for this event, and the attempt was not wasted.
 
-In two cases, hints are not called. A pod that failed with an error, and not because a plugin rejected it, is retried
-after any event. The wildcard event moves every pod; if the event is about one pod, it moves this pod only.
+In two cases, hints are not called. Any event moves a pod that no plugin rejected (its attempt ended with an error). The
+wildcard event moves pods whoever rejected them; if it is about one pod, it moves this pod only.
 Source: kube-scheduler 1.36, `isPodWorthRequeuing`.
 """
 

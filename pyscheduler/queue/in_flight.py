@@ -7,10 +7,10 @@ sub-queue the pod returns. An event is dropped when every pod in flight was popp
 Events have consecutive numbers. Each pod in flight has a `Flight` with the number of the first event after its pop. The
 oldest `Flight` has the smallest number; all events with smaller numbers are dropped.
 
-Thousands of pods may return to the queue at once, and each return causes an event that the later pods must consider. So
-there is one list for each kind of event, and a returning pod reads only the lists of kinds that can help it. An event
-may have a predicate that says which pods ignore the event. If a pod ignores an event, it also skips the next events in
-the list that have the same predicate. Source: kube-scheduler 1.36, `active_queue.go` (`inFlightPods`,
+Thousands of pods may return to the queue at once, and each return may cause an event that the later pods must consider.
+So there is one list for each kind of event, and a returning pod reads only the lists of kinds that can help it. An
+event may have a predicate that says which pods ignore the event. If a pod ignores an event, it also skips the next
+events in the list that have the same predicate. Source: kube-scheduler 1.36, `active_queue.go` (`inFlightPods`,
 `inFlightEvents`).
 """
 

@@ -1,9 +1,9 @@
-"""Nominated pods: for each pod, a preemption has chosen a node, on which its victims are still terminating.
+"""Nominated pods: pods that are expected on a node, usually because a preemption makes room for them there.
 
-Filters on that node count the nominated pod as if it were there. The pod's `status.nominatedNodeName` is written later,
-through the API server, so it may differ from the nomination in the `Nominator`. A nomination ends when the pod is
-assumed, deleted, or nominated to another node, and not when the pod leaves the queue. Source: kube-scheduler 1.36,
-`nominator.go`.
+For pods of the same or a lower priority, filters on that node count the nominated pod as if it were there. The pod's
+`status.nominatedNodeName` is written later, through the API server, so it may differ from the nomination in the
+`Nominator`. A nomination ends when the pod is assumed or deleted, or when the nomination is cleared or replaced. It
+does not end when the pod leaves the queue. Source: kube-scheduler 1.36, `nominator.go`.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@
                         backoff ◄──event── unschedulable (rejected, or gated)
 
 A profile can hold its pods: then `held` takes the place of activeQ. `SchedulingQueue.pop` never returns held pods; a
-work source takes them by name (`take`). In all other respects (gates, backoff, hints, updates), held pods are treated
-like other pods.
+work source takes them by name (`take`). Gates, backoff, hints and updates apply to held pods, too.
 
-PreEnqueue runs before a pod enters activeQ or `held`. With SchedulerPopFromBackoffQ it runs before backoffQ instead,
-because pods may be popped from there. A pod that PreEnqueue rejects is gated: it waits among the unschedulable pods.
-PreEnqueue runs again only after an event that the gating plugin registered.
+PreEnqueue runs before a pod enters activeQ or `held`. With SchedulerPopFromBackoffQ it also runs before backoffQ,
+because pods may be popped from there, and not again when the pod leaves backoffQ. A pod that PreEnqueue rejects is
+gated: it waits among the unschedulable pods. Events that the gating plugin did not register do not run PreEnqueue
+again.
 
 `SubQueues` keeps every waiting pod in exactly one sub-queue; `SchedulingQueue` decides when a pod moves.
 Source: kube-scheduler 1.36, `moveToActiveQ`, `moveToBackoffQ`, `requeuePodWithQueueingStrategy`.

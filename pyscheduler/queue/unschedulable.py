@@ -5,11 +5,11 @@ whether an event can help them: the profile, the rejecting plugins and the gatin
 each of the few groups; then the pods of the matching groups are checked.
 
 When members of a gang give up their nodes together, this causes events that must not wake the same members. So their
-plugin sets a predicate that says which events the members ignore (`AfterFailure.ignored_by`). Within a group, pods with
-the same predicate are kept together, so that an event costs one call of the predicate for thousands of members.
+plugin sets a predicate that says which pods ignore these events (`AfterFailure.ignored_by`). Pods with the same
+predicate are kept together, so that an event costs one call of the predicate for thousands of members.
 
-If a plugin set the time of a pod's retry, the pod leaves at that time (`RetryTimes`). Any other pod is flushed, which
-means retried, at the first tick after it was unschedulable for `max_seconds`; ticks are thirty seconds apart.
+If a plugin set the time of a pod's retry, the pod leaves at that time (`RetryTimes`). A pod is flushed, which means
+retried, at the first tick after it was unschedulable for `max_seconds`; ticks are thirty seconds apart.
 Differs from kube-scheduler: pyscheduler flushes no gated pod, unless its gating plugin waits for all events;
 kube-scheduler only marks gated pods as flushed, counts them in scheduler_pod_scheduled_after_flush_total when their
 gate opens, and records an event for pods in flight.
