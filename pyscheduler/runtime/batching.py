@@ -6,8 +6,7 @@ are unknown, and all nodes are scored again. All nodes are also scored again if 
 list is older than half a second.
 
 Differs from kube-scheduler: pyscheduler drops a list after a node was added, deleted or moved to another row; in
-kube-scheduler, a new node may be missing in the list for half a second. For members of a group, pyscheduler never uses
-a list.
+kube-scheduler, a new node may be missing in the list for half a second. In a group cycle, pyscheduler uses no list.
 Source: kube-scheduler 1.36, `framework/runtime/batch.go`.
 """
 

@@ -2,8 +2,8 @@
 
 A choice by name makes simulations comparable with programs that take the first node of their list.
 
-Differs from kube-scheduler: 1.36 draws only where an extender scored the nodes; else the order decides in which its
-goroutines found them, which is no order to rely on.
+Differs from kube-scheduler 1.36, which draws only if an extender scored the nodes. Otherwise, it depends on its
+goroutines which node comes first.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Merge the permissions that parts of the program need into the smallest set of RBAC rules.
+"""Merge the permissions that parts of the program need into few RBAC rules.
 
 A module that sends requests declares the permissions for them. A plugin declares its permissions in `watches` and
 `rbac`. All declarations are split into single permissions. Each single permission is kept once, with the names of the
-modules and plugins that need it. Then the permissions for each resource are merged into one rule. A permission is left
-out if a wider permission covers it: all namespaces cover a single namespace, and all objects cover named objects.
+modules and plugins that need it. Then the verbs for a resource are merged into one rule, if they are for the same
+objects. A permission is left out if a wider permission covers it: all namespaces cover a single namespace, and all
+objects cover named objects.
 """
 
 from __future__ import annotations

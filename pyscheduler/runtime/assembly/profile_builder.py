@@ -1,4 +1,4 @@
-"""Load, order and create the plugins of a profile, and report all mistakes of its configuration at once.
+"""Load, order and create the plugins of a profile, and report the mistakes of its configuration together.
 
 The classes are loaded first. A class says at which extension points the plugin takes part, which args it has, and which
 kinds it watches. Then the plugins are created, once each, in the order in which the profile names them.

@@ -1,7 +1,7 @@
 """The plugins that are installed, by name, and the Python package of each.
 
-The registry imports no plugin: a hook names a class as `module:Class`, and `load` imports it when a profile enables it.
-If a package is broken, the registry keeps the text of the error with the package's name. Only profiles that enable a
+A hook usually names a plugin's class as `module:Class`; `load` imports the class when a profile enables the plugin. If
+a package is broken, the registry keeps the text of the error with the package's name. Only profiles that enable a
 plugin of this package fail with that error.
 """
 

@@ -2,9 +2,8 @@
 
 Pods with equal equivalence keys form one class. Answers are cached from the second pod of a class on, because in some
 clusters most classes have only one pod. The least recently used classes are dropped when the cache gets too large. Only
-answers that a plugin declared reusable (`framework.reuse`) are cached. These answers do not depend on services,
-namespaces or volumes. An answer is outdated only by a change of nodes or their pods, or by a call of
-`handle.forget_answers`. The snapshot logs which nodes changed.
+answers that a plugin declared reusable (`framework.reuse`) are cached. An answer is outdated by a change of nodes or
+their pods, or by a call of `handle.forget_answers`. The snapshot logs which nodes changed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The cached scores of all nodes for the pods of one equivalence class, one row per node.
+"""The cached scores of all nodes for the pods of one equivalence class.
 
-Some scores depend on pods or amounts. Their weighted sum is kept in one array, in which a change of a node replaces one
-row. Other scores depend only on node objects, and rarely change. They are normalised again, over all feasible nodes,
+Some scores depend on pods or amounts. Their weighted sum is kept in an array, in which a change of a node replaces one
+entry. Other scores depend only on node objects, and rarely change. They are normalised again, over all feasible nodes,
 only when one of them or the set of feasible nodes has changed. If a plugin gives all nodes the same score, one number
 is stored.
 """

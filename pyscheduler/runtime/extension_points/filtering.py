@@ -2,9 +2,9 @@
 
 A columnar plugin answers for all nodes in one call, a one-node plugin for one node per call. Columnar plugins run
 first. One-node plugins then run on the nodes that are left, from row `start` on, until `limit` nodes are feasible. That
-is enough to place a pod. If no node is left, or if a plugin calls `run_filters`, each node also needs a status: the
-status of the first plugin, in profile order, that rejects the node. To find this status, a one-node plugin may have to
-run on a node that a later columnar plugin has rejected.
+is enough to place a pod. If no node is left, or if all results are wanted (`run_filters`), each rejected node also
+needs a status: that of the first plugin, in profile order, that rejects the node. To find this status, a one-node
+plugin may have to run on a node that a later columnar plugin has rejected.
 
 If a node has nominated pods of the same or a higher priority, the pod must fit there both with and without the
 nominated pods. Only these nodes are filtered twice. Source: kube-scheduler 1.36, `findNodesThatPassFilters`,

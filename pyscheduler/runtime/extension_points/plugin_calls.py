@@ -1,6 +1,6 @@
 """Calls of plugin code, and the conversion of its errors to a `Status`.
 
-An exception, an answer of the wrong type, or a coroutine where none is allowed ends only the attempt in which it
+An exception, an answer of the wrong type, or a coroutine where none is allowed ends at most the attempt in which it
 happens. The status names the plugin and the extension point, the error is logged and counted, and the scheduling loop
 continues. If the task that awaits a plugin is cancelled, the cancellation passes through; any other `CancelledError` is
 an error.

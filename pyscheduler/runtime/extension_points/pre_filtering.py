@@ -2,8 +2,8 @@
 
 An ordinary rejection does not end the phase, because preemption needs the state that all plugins write. The phase ends
 at once only if a plugin fails, or if preemption cannot help: an unresolvable rejection, or no node is left. When a
-trial, such as a search for victims, adds or removes a pod, this module calls the plugins, so that they update their
-state.
+trial, such as a search for victims, adds or removes a pod, this module calls `add_pod` and `remove_pod` of the plugins,
+which update their state.
 Source: kube-scheduler 1.36, `RunPreFilterPlugins`, `RunPreFilterExtensionAddPod`, `...RemovePod`.
 """
 

@@ -1,4 +1,4 @@
-"""Notes of the runtime about one scheduling cycle: which plugins it skips, and whether it measures their times.
+"""Notes of the runtime about one scheduling cycle, for example the plugins that skip Filter or Score.
 
 The notes are in the cycle's `CycleState`. All copies of this state share the notes, and the binding cycle gets them,
 too.

@@ -2,8 +2,8 @@
 
 A waiting pod has one timer per plugin that holds it. Its wait ends with exactly one verdict: `allowed` by the last of
 these plugins, or the first rejection, timeout, deletion, preemption or stop of the scheduler. The pod's binding cycle
-awaits that verdict. The verdict is kept until the binding cycle ends, so that Unreserve can read it. A waiting pod
-costs a small object, a dictionary and its timers, but no task.
+awaits that verdict. The verdict is kept until the binding cycle ends, so that Unreserve can read it. A wait costs a
+small object, a dictionary and its timers, but no further task.
 
 A verdict only wakes the binding cycle, which runs Unreserve in a later turn of the event loop. So a plugin may allow or
 reject a waiting pod at any time, even in its own Permit or Unreserve: this call does not call any other plugin. If many

@@ -1,10 +1,10 @@
 """Evict the victims of a preemption, for a pod or for a pod group.
 
-A victim that is not bound yet is rejected in memory: its wait at Permit ends, or its binding is cancelled in PreBind.
-Any other victim gets the condition DisruptionTarget and is deleted, with its grace period. By default this happens in
-the background. The preemptor is not retried before the last victim is evicted, because victims would still be on the
-node. After the last eviction, the deletion of victims causes the retry. If an eviction fails, the preemptor is retried
-after its backoff. Before the evictions, the nominations of pods with lower priority to this node are cleared.
+A victim that is not bound yet is rejected in memory: its wait at Permit ends, or its binding is cancelled in PreBind. A
+bound victim gets the condition DisruptionTarget and is deleted, with its grace period. By default this happens in the
+background. The preemptor is not retried before the last victim is evicted, because victims would still be on the node.
+After the last eviction, the deletion of victims causes the retry. If an eviction fails, the preemptor is retried after
+its backoff. Before the evictions, pods with lower priority lose their nominations to the node.
 
 Differs from kube-scheduler:
 

@@ -1,6 +1,6 @@
 """Preemption for a pod group: find victims in the whole cluster so that the group fits, and evict them.
 
-A unit is a pod, or a PodGroup that is evicted as a whole. The search first removes all units of lower priority from the
+A unit is a pod, or a PodGroup that is evicted as a whole. The search first removes the units of lower priority from the
 snapshot. If the group fits then, the units are put back: first the units that disruption budgets protect, then the
 others, and in both cases the most important units first. A unit is evicted if the group does not fit once the unit is
 back. The cycle of the group decides whether the group fits; it runs without PostFilter on the changed snapshot.

@@ -3,7 +3,7 @@
 The victims on a node depend on what the node offers, on what is used there, and on the requests and priorities of its
 pods in order of importance, but not on their names. The shape of a node is one number for all of these properties: on
 nodes of equal shape, the victims have the same positions in victim order. A cluster with a thousand replicas of one pod
-has only a few shapes.
+often has only a few shapes.
 
 Shapes are kept by row, and computed again if the generation of the node has changed. A rollback of trial changes
 restores the generation, so the shape stays valid.

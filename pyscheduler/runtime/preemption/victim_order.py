@@ -6,8 +6,7 @@ and from the comparison of start times. A pod that was not started counts as sta
 pods was started, the comparison reads the clock first for one and then for the other, so its first argument always
 looks older. Up to twelve pods are sorted by insertion: equal pods keep their order, and pods that were not started are
 reversed. More than twelve pods are partitioned, and then the order of equal pods depends on each step of Go's
-algorithm. So this module implements the whole algorithm. Even its rare branches matter: for a third of random lists of
-13 to 260 pods, the algorithm switches to heap sort.
+algorithm. So this module implements the whole algorithm, with its rare branches.
 
 Source: kube-scheduler 1.36, `SelectVictimsOnNode` and `MoreImportantPod`; Go's `sort.Slice`, a quicksort that defeats
 patterns (https://arxiv.org/abs/2106.05123).
