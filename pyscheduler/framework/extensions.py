@@ -1,9 +1,8 @@
-"""Extensions of a plugin by other Python packages: for example, a package can add a batch policy to the plugin `Batch`.
+"""Extensions of a plugin by other Python packages: for example, a package can add an action to the plugin `Batch`.
 
-A package registers extensions in its hook (see `framework.hooks`), as `module:Name`: batch systems, policies and
-actions (`registry.add_system`, `add_batch`, `add_action`), dialects of queues (`add_queue_dialect`), and groupers of
-the plugin PodGrouper (`add_grouper`). The plugin gets all registered extensions with `Extensions.of(handle)`, and
-imports those that its profile uses.
+A package registers extensions in its hook (see `framework.hooks`), as `module:Name`: parts of the plugin `Batch`
+(`add_system`, `add_batch`, `add_action`, `add_queue_dialect`) and of the plugin `PodGrouper` (`add_grouper`). The
+plugin gets all registered extensions with `Extensions.of(handle)`, and imports those that its profile uses.
 """
 
 from __future__ import annotations

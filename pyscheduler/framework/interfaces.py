@@ -5,8 +5,8 @@ cycle calls the methods up to Permit on the event loop. These methods are plain 
 `post_filter` may be `async def`. `pre_bind`, `bind` and `post_bind` may be `async def`, too; they run in the pod's
 binding cycle, and many binding cycles run concurrently.
 
-An exception in a plugin method becomes an ERROR status that names the plugin: the pod is retried after a backoff, and
-the scheduler continues. A method whose result is `Status | None` returns None for success.
+An exception in a plugin method usually becomes an ERROR status that names the plugin: the pod is retried after a
+backoff, and the scheduler continues. A method whose result is `Status | None` returns None for success.
 
 Source: kube-scheduler 1.36, `k8s.io/kube-scheduler/framework`. The methods for all nodes at once are pyscheduler's own.
 """

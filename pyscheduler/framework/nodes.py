@@ -1,7 +1,8 @@
 """The nodes of a snapshot: a sequence of `NodeInfo`, and one array for each quantity.
 
 A columnar plugin (`filter_nodes`, `score_nodes`) works on the arrays and never loops over the nodes. A plugin for one
-node at a time (`filter`, `score`) gets `NodeInfo` objects. Row i of every array belongs to `nodes[i]`.
+node at a time (`filter`, `score`) gets `NodeInfo` objects. In an array with one entry per node, entry i belongs to
+`nodes[i]`.
 
 The snapshot owns the arrays. A plugin must not write into them, and must not keep them after its method returned: the
 next update changes them in place.

@@ -2,8 +2,8 @@
 
 Plugins give functions and coroutines to the scheduler, for example event handlers and tasks. Such a function may be a
 lambda, a partial or a plain function; its name does not show to which plugin it belongs. `PluginOwners` looks at the
-values that the function captured, at the module that defines the function and, after a failure, at the traceback. If
-these name several plugins, the result is empty.
+values that the function captured, at the module that defines the function and, after a failure, at the traceback. A
+module that defines several plugins names none of them.
 """
 
 from __future__ import annotations

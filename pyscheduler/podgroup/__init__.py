@@ -13,7 +13,7 @@ Belongs here (begin with `groups`):
 - periods in which a group must not be tried (`expiry`)
 - the number of pods of a group that need room (`room_needed`)
 
-Does not belong here: the decision to schedule a group; any I/O.
+Does not belong here: the decision to schedule a group; any I/O but the requests of the controller.
 """
 
 from __future__ import annotations

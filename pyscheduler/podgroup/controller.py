@@ -1,8 +1,8 @@
-"""Writes the status of PodGroups (phase, counts and owners) in the dialects whose status the scheduler writes.
+"""Writes the status of PodGroups (phase, counts and owners), if no other program does so for PodGroups of this kind.
 
 One controller serves all profiles, and runs only while this scheduler leads, in `run()` of the group plugins. For each
 group that changed, the controller computes the next status (`DialectStatus.next`), writes it if it differs, and repeats
-this until nothing changes. It counts all members again each time, so a restart, a missed change or another writer costs
+this until nothing changes. Each status follows from all members, so a restart, a missed change or another writer costs
 one write.
 
 A write names the version of the object that it is based on. If another writer was faster, the API server refuses the

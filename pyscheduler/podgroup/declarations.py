@@ -1,4 +1,4 @@
-"""Reads what pods and objects declare about their group (minimum, wait time and so on) in each dialect.
+"""Reads what pods and objects declare about their group (minimum, wait time and so on), in the format of each system.
 
 Equal declarations are cached as one object, because a group may have thousands of members with the same declaration.
 Source of Koordinator's keys: its `apis/extension/coscheduling.go`; of kube-batch's and Volcano's: their PodGroup types.

@@ -1,7 +1,7 @@
 """Readers of the values that users write about groups.
 
-Each reader returns the value, or adds a `Problem` and returns None if the value cannot be used. If the minimum is bad,
-the group counts as undeclared (`Group.is_declared`). Any other bad value counts as absent.
+Each reader returns the value, or adds a `Problem` and returns None if the value cannot be used. A bad value counts as
+absent. Without a minimum, the group counts as undeclared (`Group.is_declared`).
 """
 
 from __future__ import annotations
