@@ -1,4 +1,4 @@
-"""Makes objects of manifests: of files for commands such as `explain`, or of a snapshot of a scheduler.
+"""Makes objects from manifests: from files for commands such as `explain`, or from a snapshot of a scheduler.
 
 `admit` completes the pods of manifests as an API server would. This needs the embedded API server, so this module takes
 long to import; a command that reads a live cluster needs only `object_sources`.

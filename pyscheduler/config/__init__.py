@@ -5,6 +5,6 @@ profiles in the form that the runtime needs. Does not belong here: running anyth
 (those are flags).
 
 The steps for a file: `yaml_text` reads YAML into plain values, `decode` converts them to typed objects, `defaults`
-fills in missing values, `validation` finds bad values. `load` calls these steps and reports every mistake at once.
+fills in missing values, `validation` finds bad values. `load` calls these steps and reports all mistakes together.
 `profiles` and `dump` read the result.
 """

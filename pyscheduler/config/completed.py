@@ -1,7 +1,6 @@
 """Complete a configuration with the args that plugins really use, for /configz, `--write-config-to` and `config`.
 
-Source: kube-scheduler 1.36: LogOrWriteConfig in cmd/kube-scheduler/app/options, which shows the profiles that
-NewFramework captured, and buildExtenders and NewHTTPExtender, which change args and extenders before that.
+Source: kube-scheduler 1.36, `LogOrWriteConfig`, `NewFramework`, `buildExtenders` and `NewHTTPExtender`.
 """
 
 from __future__ import annotations

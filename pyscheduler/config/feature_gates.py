@@ -4,7 +4,7 @@ A gate that is not named has its default; `AllAlpha` and `AllBeta` set all other
 mapping from every known gate to whether it is enabled.
 
 Features that are not implemented stay disabled (the module `known_gates` says which these are); `warnings_of` lists the
-unimplemented features that the flag would enable, by name or by stage.
+unimplemented features that the flag would enable, by name or by stage, and the settings without effect.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Validate a completed configuration, with kube-scheduler's messages.
 
-Every function yields all problems. `args_validation` checks the args of plugins.
+`args_validation` checks the args of plugins.
 
 Differs from kube-scheduler: this module also rejects a plugin without a name and bad args of NodeResourcesFit;
 kube-scheduler does so when it builds the profile.

@@ -4,7 +4,8 @@ The requests of informers are sent at once. All other requests wait for the rate
 are in flight (see `concurrency`). A request is retried only if it cannot take effect twice:
 
 - reads, patches, deletions and evictions after a broken connection or a temporary error of the server;
-- every request after 408, 429 and 503, because the server refused it before doing anything.
+- every request after 408, 429 and 503, because the server refused it before doing anything (but not an eviction that a
+  disruption budget forbids).
 
 If the answer to a binding is lost, the client reads the pod; its node shows whether the binding happened. Informers
 have no limits: their requests are few, and all decisions depend on their data.

@@ -7,8 +7,7 @@ The limit, called the window, follows additive increase and multiplicative decre
   429 to any request, unless a disruption budget forbids the eviction; 503 or 504 to a write; no answer for over a
   second. If requests that were sent before a cut are refused, too, they cause no second cut.
 - For the time in `Retry-After` (one second without that header, five at most), the window stays below the number of
-  requests at which the server refused. So a server that takes eight requests at a time gets eight nearly always, and a
-  ninth once a second. If a window of one is refused, no request is sent for that time.
+  requests at which the server refused. If a window of one is refused, no request is sent for that time.
 
 A slow answer alone is weak evidence that the server is overloaded. So a slow write cuts the window to half, and to
 eight at least, only if the write took longer than a second (the SLO of Kubernetes for writes) and more than twice as

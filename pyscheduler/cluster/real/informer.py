@@ -1,4 +1,4 @@
-"""List and watch: keep a local copy of one kind of object, and report every change to the handlers exactly once.
+"""List and watch: keep a local copy of one kind of object, and report its changes to the handlers.
 
 An informer lists in pages, then watches from the version of the list. When a watch ends, breaks or falls silent, the
 next watch continues from the latest version. `informer_rules` decides when the informer lists again; the handlers then

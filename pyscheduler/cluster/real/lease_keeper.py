@@ -1,8 +1,9 @@
 """Reads, creates and replaces the Lease of leader election as `lease_rules` says, until the lease is lost or released.
 
-One attempt is at most one write, one read, and one more write. A leader begins with the write, because it knows what it
-wrote last; it reads only if the write is refused. The timeout of a request is half of the renew deadline, so that
-another attempt is possible if a connection hangs. A leader's request also ends at the latest when its leadership ends.
+If a write is refused, an attempt continues with a read and at most one more write. A leader begins with the write,
+because it knows what it wrote last; it reads only if the write is refused. The timeout of a request is half of the
+renew deadline, so that another attempt is possible if a connection hangs. A leader's request also ends at the latest
+when its leadership ends.
 
 Before this replica takes part in the election, the keeper only reads, so that it knows how long another replica's lease
 is valid. While the program's event loop is blocked, the keeper does not renew the lease, so that another replica can

@@ -3,9 +3,9 @@
 Two rules keep two replicas from leading at once. Each replica measures time with its own monotonic clock:
 
 * A leader stops `renew_deadline` seconds after it *sent* the last renewal that was accepted.
-* A standby takes the lease only after it has *watched* the lease unchanged for the `leaseDurationSeconds` written in
-  it. The standby saw the last renewal after the leader sent it, so the leader stops first. The time between, lease
-  duration minus renew deadline, is a margin for clocks that run at different speeds.
+* A standby takes a lease with another holder only after it has *watched* the lease unchanged for the
+  `leaseDurationSeconds` written in it. The standby saw the last renewal after the leader sent it, so the leader stops
+  first. The time between, lease duration minus renew deadline, is a margin for clocks that run at different speeds.
 
 Timestamps in the lease are for people; a replica whose wall clock is hours off takes part like any other. If two
 replicas write at the same moment, the API server decides: every write names the version that it replaces.

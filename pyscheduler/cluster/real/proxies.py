@@ -2,7 +2,7 @@
 
 The variables are read as Go programs (kubectl, kube-scheduler) read them, because users write them for these programs:
 NO_PROXY may hold networks (`10.0.0.0/8`, often used to exclude the cluster's own addresses) and `*.domain`, and a proxy
-may be named without its scheme. Python's standard library supports neither.
+may be named without its scheme. Python's standard library supports none of this.
 
 Source: `golang.org/x/net/http/httpproxy`.
 """
