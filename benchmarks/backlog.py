@@ -1,7 +1,7 @@
 """Measure a backlog of equal pods in a full cluster, while one pod ends each second and makes room for one of them.
 
 The scheduler runs on an embedded API server and a virtual clock, so that nothing is measured but its work and that of
-the server. The first seconds are left out, in which each pod fails for the first time by itself.
+the server. The first seconds, in which the backoff of the pods still grows, are left out.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Measure scheduling rounds (passes) of a batch profile: KAI's own benchmarks, and a large tree of queues.
 
-A pass runs on a cluster in memory, and its decisions are not carried out. So a figure is the CPU time of the decisions:
-policies, search and placements. Each benchmark checks that the pass decides what it should. `KAI` has the CPU time of
-KAI-Scheduler for each benchmark and size, measured on a machine of two shared cores.
+Most figures are the CPU time of the decisions of a pass: policies, search and placements. The decisions are not carried
+out; only `idle` runs the whole scheduler. `memory` measures what is held between passes, and `fair_shares` only the
+division of shares. `KAI` has measured CPU times of KAI-Scheduler, on a machine of two shared cores.
 """
 
 from __future__ import annotations

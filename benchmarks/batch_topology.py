@@ -1,7 +1,7 @@
-"""Measure jobs that require a rack.
+"""Measure jobs that require a rack, or a block of racks.
 
-There are three cases: the job is placed, evictions free a rack for the job, and no victims are found. Kubernetes' own
-PodGroups (`scheduling.k8s.io`) with a topology constraint are measured, too.
+There are three cases: the job is placed (`gangs`, `over_http`), evictions free a rack for the job (`one_rack`), and no
+victims are found (`impossible`). `groups` measures Kubernetes' own PodGroups with a topology constraint.
 """
 
 from __future__ import annotations

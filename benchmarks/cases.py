@@ -1,8 +1,7 @@
 """Read the cases of the benchmark: kube-scheduler's own (`upstream.json`) and those of this project (`own.json`).
 
-The files have the form of kube-scheduler's benchmark. A case is a list of operations, whose counts are parameters. A
-workload gives the parameters for one size of the cluster. For a size without a workload, the counts of the nearest
-workload are scaled.
+A case is a list of operations in the form of kube-scheduler's benchmark. A workload gives the counts for one size of
+the cluster. For a size without a workload, most counts of the nearest workload are scaled.
 """
 
 from __future__ import annotations

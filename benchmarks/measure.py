@@ -1,9 +1,8 @@
-"""Measure a case in rounds, each with a new scheduler on the same cluster, until enough pods were bound.
+"""Measure a case in rounds, each with a new scheduler on the same cluster, until enough pods or seconds were measured.
 
-A round begins with all measured pods queued. It is measured from the first cycle until the cache has seen the last pod
-bound, which includes the queue, the cycle, the binding, the event, and the update from the watch. The time of the first
-list is a figure of its own. In mode `cycle` the API server is in this process, so every figure includes the time of the
-server.
+A round begins with all measured pods queued. Its time is that from the first cycle until the cache has seen the last
+pod bound. Its CPU time also includes the events that are written later. The time of the first list is a figure of its
+own. In mode `cycle` the API server is in this process, so the figures include the time of the server.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The clusters on which cases are measured: in this process, in a server process, or an existing cluster.
 
-A measured cluster creates the objects of a `Plan` before a measurement, and deletes them afterwards. For each
-repetition of a measurement, a new scheduler is started.
+A measured cluster has the objects of a `Plan`, and restores its initial state after each round of a measurement.
 """
 
 from __future__ import annotations

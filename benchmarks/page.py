@@ -1,7 +1,7 @@
 """Write docs/performance.md from a template and the saved results, and the table in README.
 
 In `performance.template.txt`, a line `{{NAME ARGUMENTS}}` is replaced by the text that the function NAME makes from the
-results. `python -m benchmarks --write` writes the page and the table; a test checks that both are up to date.
+results. `python -m benchmarks --write` writes all of this; a test checks that it is up to date.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A timer takes a sample at each tick of the kernel. A sample costs some microseconds. So samples are taken in a separate
 round, and the times of this round are not used. If PostFilter is running, the sample counts for PostFilter. Otherwise
-it counts for the phase of the innermost frame that is in the table of phases. All other samples count for aiohttp or
-the event loop.
+it counts for the phase of the innermost frame that has one; plugins and HTTP count only if no other frame has a phase.
+A sample without a phase counts for the event loop.
 """
 
 from __future__ import annotations

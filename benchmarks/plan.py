@@ -1,8 +1,8 @@
 """The objects of a case for one cluster size: initial objects, measured pods, and objects that change during the run.
 
-kube-scheduler's benchmark differs in two points. It lets the scheduler place the initial pods; in this benchmark the
-initial pods are bound evenly to the nodes from the start. It creates the measured pods while the scheduler runs; in
-this benchmark they are queued before the scheduler starts.
+Two differences from kube-scheduler's benchmark: it lets the scheduler place the initial pods; here they are bound
+evenly to the nodes from the start, except those that must stay pending. It creates the measured pods while the
+scheduler runs; here they are queued before the scheduler starts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Measure ten thousand pods that wait at Permit: the cost of waiting, and the time until all waits have ended.
+"""Measure many pods that wait at Permit: the memory that they take, and the time until all waits have ended.
 
-The figure for memory is the memory that is freed when all waits end: that of the waits, binding cycles and
-reservations.
+The memory is what is freed when all waits end: that of the waits, binding cycles and reservations. The time begins when
+the pods are allowed to go on.
 """
 
 from __future__ import annotations
