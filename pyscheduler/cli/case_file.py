@@ -1,9 +1,10 @@
 """`pyscheduler explain --cases`: evaluate a file of small clusters, each with a pod to schedule.
 
 Each line of the file is a case, as a JSON object: a cluster, a pod, and optionally part of a profile or an event. The
-answer has all results of scheduling the pod. The tests compare answers with recorded decisions of kube-scheduler, so
-both have the same format. For each case, a scheduler is built on a read-only cluster, with the plugins of
-`recorded_plugins`. A case may contain an expected answer, which the command ignores.
+answer has the results of scheduling the pod, or of the plugins' queueing hints for the event. The tests compare answers
+with recorded decisions of kube-scheduler, so both have the same format. For each case, a scheduler is built on a
+read-only cluster, with the plugins of `recorded_plugins`. A case may contain an expected answer, which the command
+ignores.
 """
 
 from __future__ import annotations

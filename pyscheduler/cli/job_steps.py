@@ -3,7 +3,8 @@
 Another Python package that schedules pods job by job lists a function in the table `POD_STEPS` of its commands (see
 `added_commands`), as `module:function`. `explain` awaits it with a `PodQuestion`. It returns the `JobSteps` of a pod
 that the package schedules, and None for any other pod. The first answer counts. If no package answers, a pod that names
-a pod group gets the steps of `group_steps`. A function that raises an exception costs its steps and adds a note.
+a pod group gets the steps of `group_steps`. If a function raises an exception, its steps are left out, and a note says
+so.
 """
 
 from __future__ import annotations

@@ -5,10 +5,14 @@ of this machine, or the name of a pod in the namespace of the Lease.
 
 The request goes straight to the scheduler. The API server's proxy for pods is no way: it removes the user's token, so
 that the scheduler could not know who asks. Because the token is in the request, the scheduler's certificate must be
-trusted. By default it is self-signed, and only for `localhost`. So the certificate is verified with `--scheduler-ca`,
-and not verified on the loopback interface, where `kubectl port-forward` ends, too: its way is secured by the API
-server. Without one of both, nothing is sent. For a pod that was found by the Lease, the name in the certificate is not
-compared, because certificates do not have the addresses of pods.
+trusted. By default it is self-signed, and only for `localhost`. `--scheduler-ca` names the authority to verify it with.
+Without this option:
+
+- on the loopback interface, where `kubectl port-forward` ends, too, the certificate is not verified;
+- at another address of `--scheduler`, the authorities of the system count;
+- a pod that was found by the Lease is not asked.
+
+For such a pod, the name in the certificate is not compared, because certificates do not have the addresses of pods.
 """
 
 from __future__ import annotations

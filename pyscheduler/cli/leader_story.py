@@ -6,7 +6,7 @@ what failed in its own process. So if the pod waits, the reason in its story is 
 The plugins of the leader may not be installed on this machine. Then only the profiles that use them are left out.
 
 A Service of several replicas leads each connection to one of them at random, and only the leader knows why pods wait.
-So a story is requested again, on a new connection, until the leader answers.
+So a story is requested again, on a new connection, until the leader answers, up to 16 times.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Without the list of nodes, nothing can be evaluated. The leader gives the story of the pod to whoever may get the pod.
 If the leader cannot be asked or has no story, the pod itself and its events still say much: which scheduler the pod
 names, its gates, its condition. A scheduler keeps no story of a pod that names another scheduler, but it says which
-names it serves. A workload and the events about it are in the namespace, too.
+names it serves.
 """
 
 from __future__ import annotations

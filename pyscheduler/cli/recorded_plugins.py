@@ -1,7 +1,7 @@
-"""Plugins that decide exactly as kube-scheduler 1.36.2, with the mistakes that pyscheduler otherwise corrects.
+"""Plugins that repeat those mistakes of kube-scheduler 1.36.2 that recordings show and pyscheduler otherwise corrects.
 
 `explain --cases` uses these plugins, so that its answers can be compared with recorded decisions of kube-scheduler. The
-page docs/reference/parity.md lists the corrections.
+page docs/reference/parity.md lists all corrections.
 """
 
 from __future__ import annotations

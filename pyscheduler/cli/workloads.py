@@ -1,10 +1,10 @@
-"""Explain a workload, such as a Deployment: why its pods could not be created, or which of its pods wait.
+"""Explain a workload, such as a Deployment: why its pods could not be created, or why the first of its pods waits.
 
 A controller that may not create a pod, for example because of a ResourceQuota, records an event of the reason
 `FailedCreate` about the workload that would own the pod. The controllers of ReplicaSets and Deployments set the
-condition `ReplicaFailure`, too. Users know the name of their workload, which may own that workload: a Deployment owns
-ReplicaSets, a JobSet owns Jobs. So owner references lead from the named workload to all that it owns. An event is
-stale if a pod was created after it.
+condition `ReplicaFailure`, too. Users often name the owner of that workload: a Deployment owns ReplicaSets, a CronJob
+owns Jobs. So owner references lead from the named workload to all that it owns. An event is stale if a pod was created
+after it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Check the flags of `pyscheduler run` and apply them to the configuration.
 
 As in kube-scheduler, flags of leader election override the configuration file, and deprecated flags have an effect only
-if there is no configuration file. A flag that cannot have the same effect as in kube-scheduler is rejected.
+if there is no configuration file (except `--pod-max-in-unschedulable-pods-duration`). A flag that pyscheduler cannot
+obey is rejected, unless it is harmless to ignore the flag.
 
 Differs from kube-scheduler: `--kubeconfig` has an effect with `--config`, too, and the log names deprecated flags that
 are ignored.

@@ -1,6 +1,7 @@
 """Authenticate requests to the HTTPS port by client certificate or bearer token.
 
-Wrong credentials are rejected with 401. A request without credentials belongs to `system:anonymous`.
+A wrong bearer token is rejected with 401. Without credentials, or if no API server can check a token, the user is
+`system:anonymous`.
 
 Source: apiserver's authentication/authenticatorfactory/delegating.go, request/x509, request/bearertoken, token/cache.
 """

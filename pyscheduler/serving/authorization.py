@@ -1,7 +1,7 @@
 """Authorizes requests to the HTTPS port, if necessary with a SubjectAccessReview to the API server.
 
-Requests to open paths, and requests of the group `system:masters`, are allowed. The API server decides about all other
-requests.
+Requests to the paths of `--authorization-always-allow-paths`, and requests of the group `system:masters`, are allowed.
+The API server decides about other requests; without an API server, they are forbidden.
 
 Source: apiserver's server/options/authorization.go, authorization/path and plugin/pkg/authorizer/webhook.
 """

@@ -5,7 +5,7 @@ New args of a batch plugin take effect without a restart, from its next round of
 
 The running configuration is stale if the file has changes that need a restart, cannot be read, or has a mistake. Then
 the scheduler logs one line, and the metric `pyscheduler_config_stale` is 1 until the file and the running configuration
-are equal again. A file that cannot be read or has a mistake also counts as a warning, `config_not_reloaded`.
+are equal again.
 
 The leader reads the file every ten seconds. It does not watch the file, because Kubernetes updates the files of a
 ConfigMap by replacing symbolic links.

@@ -2,8 +2,9 @@
 
 A connection counts from its acceptance, before the TLS handshake, until it is closed. There is a limit for all
 connections together, and one for each client address. At a limit, a new connection ends the oldest one that has not
-sent a request yet, so that idle connections do not keep out probes. If every open connection has sent a request, the
-new connection is refused. A connection also ends if its handshake or its first request takes too long.
+sent a request yet, so that idle connections do not keep out probes. If all connections that count towards the limit
+have sent a request, the new connection is refused. A connection also ends if its handshake or its first request takes
+too long.
 
 Differs from kube-scheduler: kube-scheduler accepts any number of connections, and waits 32 seconds for the headers of a
 request.

@@ -1,4 +1,4 @@
-"""Pages of the HTTPS port about what the scheduler knows: stories of pods, queue, nodes, configuration.
+"""Pages of the HTTPS port about what the scheduler knows: stories (why pods wait), queue, nodes, configuration.
 
 `GET /debug/story/NAMESPACE/POD` needs the permission to get the pods of that namespace, as `kubectl get pod` does, so
 that a tenant can read why a pod waits. Keys of pods in other namespaces are left out if the reader may not get these.

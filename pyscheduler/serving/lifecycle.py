@@ -5,7 +5,7 @@ are filled, so a leader can schedule at once (with `delayCacheUntilActive`, it t
 most ten seconds, even if the API server is gone:
 
 1. The readiness probe fails.
-2. Bindings under way finish, while the lease is still renewed.
+2. Bindings under way finish, while the lease is still renewed. If the lease was lost, they are cancelled.
 3. The lease is released, so that a standby takes over at once.
 4. The ports are closed.
 """

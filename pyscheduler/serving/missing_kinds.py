@@ -1,10 +1,11 @@
 """Warn at the start of kinds that plugins read and the API server does not serve.
 
-Usually a CustomResourceDefinition is missing. pyscheduler works without the kind, and takes it up when it appears. But
-then a gang has no group and a job no queue, and nothing about the pods says why. So there is one line for each plugin.
+Usually a CustomResourceDefinition is missing. pyscheduler works without the kind, and reads its objects once it is
+installed. Until then, a gang has no group or a job no queue, and nothing about the pods says why. So there is one line
+for each plugin that misses kinds.
 
-A plugin may read one kind in several API groups, such as PodGroups of several dialects; one of them is enough. Of
-Kubernetes' own kinds, the informer warns.
+A plugin may read one kind in several API groups, such as the PodGroups of several systems; one of them is enough. The
+informer warns if one of Kubernetes' own kinds is missing.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
     snapshot.json           when and by whom it was written
     configuration.json      the effective configuration, as --config reads it
-    queue.json              each pod that waits: its sub-queue, attempts and backoff
+    queue.json              each pod that waits or is being scheduled: its place, attempts and backoff
     objects/v1/Pod.json     a List of objects for each kind that the scheduler watches, as explain --objects reads it
 
-Objects have the fields that the scheduler decodes. Assumed pods have their nodes. There are no Secrets, whatever
-plugins watch; without private keys of extenders; and without the annotation in which kubectl repeats an object as it
-was applied, because that one has fields that the scheduler does not decode, such as environment variables.
+Objects have the fields that the scheduler decodes. Assumed pods have their nodes. The file has no Secrets, even if a
+plugin watches them, and no private keys of extenders. It also leaves out the annotation in which kubectl repeats an
+object as applied: that copy has fields that the scheduler does not decode, such as environment variables.
 
 The file is written while it is sent, two milliseconds of work at a time. The objects are those of one moment: they are
 never changed in place, so a list of references is enough. The queue changes while it is written.

@@ -1,9 +1,8 @@
 """`/debug/state`: the queue, the pods that wait and the nodes, a page of each list at a time.
 
 Pods come in the order in which the scheduler saw them first, nodes by name. A page begins behind the last items of the
-page before, which `continue` names, so pods that are bound or nodes that are deleted in between shift nothing. No
-page awaits anything, so it shows one moment. With 5,000 nodes and 10,000 pods that wait it blocks the loop for 4 ms,
-which `tests/serving/test_state_page.py` limits.
+page before, which `continue` names, so pods that are bound or nodes that are deleted in between shift nothing. No page
+awaits anything, so it shows one moment.
 
 Nodes are read from the cache. The snapshot is as old as the last cycle, and old on a standby; during a trial it has
 pods that are on no node.

@@ -1,4 +1,4 @@
-"""`/debug/stream`: the changes of all stories, as server-sent events.
+"""`/debug/stream`: the changes of all stories (why each pod waits), as server-sent events.
 
 Each change is encoded once for all readers, and only while there are readers. A reader gets the changes of a fifth of
 a second in one write, because a write over TLS costs more than the encoding. Changes that a slow reader has not taken

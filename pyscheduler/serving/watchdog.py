@@ -1,4 +1,4 @@
-"""A thread that ends the program if the event loop is blocked, for example by a plugin that never returns.
+"""A thread that ends the program if a blocked event loop cannot, for example because a plugin never returns.
 
 The thread receives SIGTERM and SIGINT. The first of these signals starts a graceful shutdown of the event loop, and a
 second signal ends the program at once. The thread also ends the program in two other cases: the graceful shutdown takes
@@ -10,16 +10,15 @@ Python writes signals to a socket as soon as they arrive, so the thread receives
 sleeps, or waits in a library that has released the interpreter lock (GIL). A library that keeps the GIL, as regular
 expressions do, stops all threads: the lease is not renewed, and this thread cannot end the program. Then SIGALRM ends
 the program. The handler of SIGALRM is faulthandler's, which needs no GIL: it writes the stack of the main thread, and
-then the signal ends the program. A timer of the kernel sends SIGALRM a minute after a leader lost its lease; each
-renewal restarts the timer. After SIGTERM or SIGINT the timer is set to a short time. The main thread sets the timer
-when it checks for signals, which it does even within a regular expression. One case remains: a library that keeps the
-GIL and does not check for signals, in a replica that is not the leader. The kubelet kills this replica.
+then the signal ends the program. A timer of the kernel sends SIGALRM a minute after a leader lost its lease; the thread
+restarts the timer while this replica leads. After SIGTERM or SIGINT the timer is set to a short time. The main thread
+sets the timer when it checks for signals, which it does even within a regular expression. One case remains: a library
+that keeps the GIL and does not check for signals, in a replica that is not the leader. The kubelet kills this replica.
 
 The timer runs on while the program is suspended, and may expire right after SIGCONT, when the other threads run.
 Reading the stack of a running thread can crash the program, so the handler writes only the stack of the thread that
-handles the signal. `faulthandler.dump_traceback_later` would read the stacks of all threads from another thread, and
-crash the program if the frame of a coroutine is freed at the same time. The timer's minute also helps a leader that was
-suspended and continues within this minute: it sees that it has lost the lease, and shuts down gracefully.
+handles the signal. `faulthandler.dump_traceback_later` is not used, because it would read the stacks of running
+threads.
 
 Differs from kube-scheduler: in kube-scheduler, a plugin that never returns keeps the lease for ever, and SIGTERM ends
 the program at once.

@@ -1,8 +1,8 @@
-"""`StoryBook`: the stories of all pending pods and of the pods that finished last, in a fixed amount of memory.
+"""`StoryBook`: the stories of all pending pods and, in a fixed amount of memory, of the pods that finished last.
 
 Each pending pod has a `Story`, which is found by the pod's uid. When the pod's wait ends, the story is encoded and
-appended to a ring of fixed size, which drops its oldest records. The ring has no index: a search compares the first
-bytes of 50,000 records in 10 ms, and an index would cost more memory than the records.
+appended to a ring of fixed size, which drops its oldest records. The ring has no index, which would cost more memory
+than the records.
 
 Each change of a reason is one line of the logger `decision` at `-v=2`, and is given to the listeners. If the same
 reason is found again, its count, its time and its message change. The count is logged when it is a power of two, once

@@ -1,6 +1,6 @@
 """kube-scheduler's metric families: names, labels, stability, help and buckets, as its `/metrics` page shows them.
 
-This module is a table; `metrics` computes the values. Names that begin with `pyscheduler_` are pyscheduler's own.
+This module is a table; `metrics` records the values. Names that begin with `pyscheduler_` are pyscheduler's own.
 Source: kube-scheduler 1.36, `pkg/scheduler/metrics`; the component-base metrics `restclient`, `leaderelection`,
 `feature`, `version`, `compatversion` and those of the metrics registry; the metrics of requests to apiserver (see
 `request_metrics`).

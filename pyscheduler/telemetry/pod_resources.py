@@ -1,6 +1,6 @@
-"""The page /metrics/resources: requests and limits of every pod, one line each.
+"""The page /metrics/resources: requests and limits of the pods that have not ended.
 
-The page grows with the cluster, so it is rendered in a thread.
+There is a line for each resource of each pod, so the page is rendered in a thread.
 
 Source: kube-scheduler 1.36, `pkg/scheduler/metrics/resources`.
 """

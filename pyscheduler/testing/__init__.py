@@ -2,7 +2,7 @@
 
 Belongs here: what a plugin author needs to test a plugin without a cluster; the project's own tests use the same. Does
 not belong here: a second scheduler; `FakeFramework` runs pyscheduler's own. The modules are imported lazily, because
-pytest loads this package's plugin in every run, even for users who do not use it.
+pytest loads this package's plugin in every run.
 """
 
 from __future__ import annotations

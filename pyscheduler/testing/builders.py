@@ -2,7 +2,7 @@
 
 `make_pod` and `make_node` return typed objects, as the scheduler reads them. `pod_manifest` and `node_manifest` return
 dicts, as the API server accepts them. Keyword arguments set the common fields, for example `requests` and
-`node_selector`. For all other fields, `spec` and `status` take mappings with Kubernetes' own keys, such as
+`node_selector`. For other fields, the keywords `spec` and `status` take mappings with Kubernetes' own keys, such as
 `{"hostNetwork": True}`.
 """
 

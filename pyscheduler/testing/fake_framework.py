@@ -1,7 +1,8 @@
 """The scheduler with chosen plugins on a fake cluster, for tests that schedule pods or call single extension points.
 
 `schedule` runs pods through queue, scheduling cycle, binding cycle and API server. The `run_...` methods call single
-extension points of the profile on a current snapshot of the cluster, and do not start the scheduler.
+extension points of the profile and do not start the scheduler. Those about all nodes, such as `run_filter`, take a new
+snapshot first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Pytest fixtures for plugin authors, registered by the `pytest11` entry point.
 
-pytest loads this module in every run on the machine, so it imports nothing of pyscheduler until a fixture is used. An
-`async def` test that uses one of the fixtures runs on a loop of its own, unless another plugin (pytest-asyncio, anyio)
-runs the test. In either case, the test's schedulers are stopped on the loop on which they ran.
+pytest loads this module in every run where pyscheduler is installed, so it imports little of pyscheduler until a
+fixture is used. An `async def` test that uses one of the fixtures runs on a loop of its own, unless another plugin
+(pytest-asyncio, anyio) runs the test. In either case, the test's schedulers are stopped on the loop on which they ran.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 The virtual clock does not advance while a plugin runs, so the scheduler's own check for slow calls finds nothing in
 tests. This module measures real time: calls of extension points (`watch_calls`), and event handlers and coroutines of
-plugins (`RealStepWatch`). In-tree plugins are not watched. The runtime calls all plugins through the profile's
-`PluginCalls`. `watch_calls` replaces the class of this object by a subclass that watches each call.
+plugins (`RealStepWatch`). In-tree plugins are not watched.
 """
 
 from __future__ import annotations

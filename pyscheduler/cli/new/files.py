@@ -1,9 +1,8 @@
 """Make the files of a new plugin's Python package from an example that has every extension point.
 
-The example, `examples/16-every-point`, is a part of the wheel. It has a method and a test for every extension point. A
-new plugin is the example under another name, without the methods, tests and lines of the profile that belong to
-extension points that the user does not want. Constants, imports and lines of the constructor that nothing uses any more
-are left out, too.
+The example, `examples/16-every-point`, is a part of the wheel. It has methods and tests for each of `POINTS`. A new
+plugin is the example under another name, without the methods, tests and lines of the profile that belong to extension
+points that the user does not want.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The devices that claims hold: whole devices, shares of devices, and how much capacity these shares take.
 
-Each device is counted as often as it is allocated, so that a release by one claim does not free what another has.
+Devices with `adminAccess` do not count. The others are counted as often as they are allocated, so that a release by one
+claim does not free what another has.
 Source: kube-scheduler 1.36, `dynamicresources/allocateddevices.go`.
 """
 

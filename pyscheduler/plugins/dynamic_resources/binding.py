@@ -10,8 +10,8 @@ stay reserved for it, so that no other claim gets them.
 
 Differs from kube-scheduler:
 
-* If pods of a group share a claim that is allocated with the first of these pods, pyscheduler reserves the claim for
-  all of them; in kube-scheduler, the attempts of the other pods fail once.
+* If pods of a group share a claim that no device is allocated to yet, pyscheduler reserves the claim for all of them;
+  in kube-scheduler, the attempts of all pods but the first fail once.
 * pyscheduler adds no `allocationTimestamp` to an allocation from before 1.36, because the API server would refuse the
   change; kube-scheduler tries to add one.
 * pyscheduler removes reservations in the background, and the next attempt of the pod waits until they are removed;

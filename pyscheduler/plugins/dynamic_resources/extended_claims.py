@@ -1,8 +1,8 @@
 """The ResourceClaim for those extended resources of a pod that device classes provide.
 
-The pod requests extended resources and names no claim. If a node does not offer a requested resource itself, the pod
-gets devices of the class there. The claim for these devices exists only in memory until the pod is about to be bound.
-It has one request for each container and resource; init containers that run one after the other share devices.
+The pod requests extended resources and names no claim for them. If a node does not offer a requested resource itself,
+the pod gets devices of the class there. The claim for these devices exists only in memory until the pod is about to be
+bound. It has one request for each container and resource; init containers that run one after the other share devices.
 
 Nodes offer different resources and so need different claims: `ExtendedClaim` makes each variant once.
 Differs from kube-scheduler: on a node that offers all resources itself, pyscheduler makes no claim. If the pod also

@@ -3,8 +3,7 @@
 Reserve chooses the devices of a claim, PreBind writes the allocation, and the watch shows it later. Pods scheduled in
 between must not get the same devices. So from Reserve on, the ledger keeps the allocation as a promise until it is
 written or given up. After the write, the ledger uses the claim from the API server's answer until the watch shows it. A
-claim counts once: if it has both a written allocation and a promise, the written one counts. One ledger serves all
-profiles.
+claim counts once: if it has both a written allocation and a promise, the written one counts.
 Source: kube-scheduler 1.36, `dynamicresources/dra_manager.go` and `allocateddevices.go`.
 """
 

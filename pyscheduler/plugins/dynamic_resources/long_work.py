@@ -1,8 +1,8 @@
 """Background work on device selectors and device searches that take longer than a scheduling cycle may.
 
-In pyscheduler, a scheduling cycle may spend only a limited time on the selectors and the search of one pod: twenty
-slices of about a millisecond. If that is not enough, the pod waits, and the work continues slice by slice between other
-tasks of the event loop. Then the pod is retried and uses the results.
+In pyscheduler, a call of Filter may spend at most twenty slices of about a millisecond on the selectors and the search
+of one pod. If that is not enough, the pod waits, and the work continues slice by slice between other tasks of the event
+loop. Then the pod is retried and uses the results.
 
 `filterTimeout` limits the computing time of a pod (0: no limit). A pod that needs more time fails with a message that
 says so. Each of these failures halves the limit for the next pods of the same namespace, down to 0.05 s. Every minute,

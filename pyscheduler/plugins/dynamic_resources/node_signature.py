@@ -2,8 +2,8 @@
 
 Whether a device may serve a request depends on the device and on the present allocations. Which devices can be combined
 in a claim depends on their attributes, counters and capacity. The `Kind` of a device stands for all of these facts.
-Nodes that offer the same kinds in the same order have the same signature, and one search serves all of them. On one
-node, the search skips a device if another device of its kind did not help.
+Nodes that offer the same kinds in the same order, and whose pools have the same counters left, have the same signature.
+One search serves all of them. On one node, the search skips a device if another device of its kind did not help.
 """
 
 from __future__ import annotations

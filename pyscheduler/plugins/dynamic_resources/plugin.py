@@ -6,8 +6,8 @@ Differs from kube-scheduler:
   devices; kube-scheduler retries them after another event, or after five minutes.
 * If devices were allocated or freed after the choice of a node, as in group cycles, pyscheduler's Reserve chooses the
   devices again; kube-scheduler's Reserve keeps the chosen ones.
-* pyscheduler places a member of a group that shares a claim only on nodes that can use the devices chosen for the
-  claim; kube-scheduler also places it on other nodes.
+* If members of a group share a claim, pyscheduler places them only on nodes that can use the devices chosen for the
+  claim; kube-scheduler also places them on other nodes.
 
 As in kube-scheduler, default preemption does not treat the devices of a victim as free
 (`PreemptionRules.keeps_bookings_of`). Other preemptors treat them as free (`release_in_trial`), and so do trials in

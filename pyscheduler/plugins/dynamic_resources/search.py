@@ -7,8 +7,8 @@ takes the first full solution. Three shortcuts do not change the solution:
 * A device is skipped if another of its kind, in the same state, has failed.
 * A request is given up if fewer devices are left than it still needs.
 
-A claim can have `MOST_DEVICES` devices. If a claim would get more, no other device can help, but another alternative of
-an earlier request of the claim can. So the search returns to that request at once.
+A claim can have at most `MOST_DEVICES` devices. If a claim would get more, no other device can help, but another
+alternative of one of its requests can. So the search tries the next alternative at once.
 
 The steps of the search are generators that a loop drives, because recursion would be as deep as there are devices.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go`.

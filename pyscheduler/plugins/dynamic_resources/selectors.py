@@ -8,7 +8,7 @@ The caller passes `pause`, which an evaluation calls every few thousand steps. `
 evaluation, and then no result is kept. The memory for expressions and answers is limited to a few MiB, for any number
 and size of claims.
 
-Texts of errors are kube-scheduler's. Source: kube-scheduler 1.36, `k8s.io/dynamic-resource-allocation/cel`.
+Source: kube-scheduler 1.36, `k8s.io/dynamic-resource-allocation/cel`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The filter of InterPodAffinity: required terms, turned into numbers of pods in each topology domain.
 
-There are three kinds of counts: pods that match all affinity terms of the pod, pods that match one of its anti-affinity
-terms, and placed pods with an anti-affinity term that matches the pod. The counts in the domains of a node decide
-whether the pod may run there. In a trial, such as preemption, each pod that is added or removed changes the counts.
+Three kinds of placed pods are counted: those that match all affinity terms of the incoming pod, those that match one of
+its anti-affinity terms, and those with an anti-affinity term that matches the incoming pod. The counts in the domains
+of a node decide whether the incoming pod may run there. In a trial, such as preemption, each pod that is added or
+removed changes the counts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The volumes attached to each node, and how many more its CSI drivers can attach.
 
 The result for a node is computed again when pods are added to the node or removed, and when one of these objects
-changes: the CSINode, a claim or a volume of a pod on the node, or a VolumeAttachment. VolumeAttachments count in
-addition to the volumes of pods, because a volume stays attached for a while after its pod was deleted.
+changes: the CSINode, a claim or a volume of a pod on the node, a VolumeAttachment of the node, or a StorageClass. A
+VolumeAttachment counts even if no pod uses its volume, because a volume stays attached for a while after its pod was
+deleted.
 """
 
 from __future__ import annotations

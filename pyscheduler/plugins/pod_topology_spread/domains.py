@@ -1,7 +1,5 @@
 """Matching pods per domain, for DoNotSchedule constraints: counted at PreFilter, updated in trials such as preemption.
 
-PreFilter counts the pods. When preemption or another trial adds or removes a pod, the counts are updated.
-
 A domain is one value of the topology key. The id of a domain is the id of this value in the snapshot's label column
 (see `framework.nodes`). A node and its pods count only if the node has the keys of all DoNotSchedule constraints, and
 if `nodeAffinityPolicy` and `nodeTaintsPolicy` of the constraint do not exclude the node.

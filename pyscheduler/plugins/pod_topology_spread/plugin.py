@@ -1,8 +1,9 @@
 """PodTopologySpread: keep matching pods evenly spread over domains.
 
-A constraint names a node label, whose values are the domains, and selects the pods to count. DoNotSchedule rejects a
-node if one more pod would take its domain more than `maxSkew` above the emptiest domain. ScheduleAnyway prefers nodes
-in emptier domains. Pods without constraints get the profile's default constraints.
+A constraint names a node label, whose values are the domains, and selects the pods to count. DoNotSchedule rejects
+nodes without the label, and nodes whose domain would have over `maxSkew` pods more than the emptiest domain if the pod
+ran there. ScheduleAnyway prefers nodes in emptier domains. Pods without constraints get the profile's default
+constraints.
 """
 
 from __future__ import annotations

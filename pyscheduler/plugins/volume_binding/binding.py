@@ -1,4 +1,4 @@
-"""Carry out the choice of volumes: Reserve assumes the choice, PreBind writes it and waits, Unreserve undoes it.
+"""Carry out the choice of volumes: Reserve assumes it, PreBind writes it and waits, Unreserve drops assumptions.
 
 To bind a volume, the plugin writes the claim's name into the volume. To have a volume provisioned, it writes the node's
 name into an annotation of the claim. The volume controller and the drivers do the rest, and PreBind waits until the

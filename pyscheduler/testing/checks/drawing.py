@@ -1,7 +1,7 @@
-"""Random histories: a small cluster, some templates of pods, and events.
+"""Draw random histories: steps that make a small cluster, add pods made from a few templates, and cause other events.
 
-The cluster is small and nearly full, and pods come from few templates. So a few steps suffice for rejections, for
-waiting pods, and for pods that are equal for the equivalence cache.
+The cluster is small and nearly full, and many pods are equal. So a few steps suffice for rejections, for waiting pods,
+and for hits of the equivalence cache.
 """
 
 from __future__ import annotations

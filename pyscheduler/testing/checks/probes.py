@@ -3,7 +3,7 @@
 `ProbingPipeline` replaces the code with which the scheduler searches for a node. Before each search for a pod that is
 scheduled for real, the plugin is called for the pod in several ways, and its answers must be equal. For example, the
 plugin is called for all nodes and for some nodes, with and without the equivalence cache, or before and after Reserve
-and Unreserve. These calls do not affect the pod. Then the search runs as usual.
+and Unreserve. These calls do not affect the pod.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Finds pods that would be bound if the scheduler tried them, but wait for an event that never comes.
 
-A pod is checked if the checked plugin rejected it and it now waits as unschedulable. After each step of a history, each
-of these pods is evaluated. If the pod would fit, the scheduler tries the pod for real. If the pod then gets a node, the
-plugin has a bug: it should have caused a retry before. Either one of its queueing hints answered SKIP, or the plugin
-did not register the event.
+A pod is checked if the checked plugin rejected it and it now waits as unschedulable. After each step of a history
+(random events on a small cluster), the scheduler tries each such pod that would fit now. If the pod gets a node that no
+other plugin rejected before, the checked plugin should have caused a retry: its queueing hint answered SKIP, it did not
+register the event, or no event was announced. A pod that only waits at Permit again is no finding.
 """
 
 from __future__ import annotations
