@@ -1,7 +1,7 @@
 """Evaluate attributes: a variable or value with the fields and indices after it, as in ``device.attributes["x"].y``.
 
-As in cel-go, a whole chain of fields is one attribute with one cost. One optional field (``a.?b.c``) makes all fields
-after it optional.
+As in cel-go, a whole chain of fields is one attribute. One optional field (``a.?b.c``) makes all fields after it
+optional.
 """
 
 from __future__ import annotations

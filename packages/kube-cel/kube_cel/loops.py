@@ -2,7 +2,7 @@
 
 cel-go runs a loop by three expressions: condition, step and result. This module has a Python loop for each kind of
 macro, and charges what these expressions would cost. Each iteration counts steps of the `Meter` in proportion to the
-size of the loop.
+size of the loop's body.
 """
 
 from __future__ import annotations

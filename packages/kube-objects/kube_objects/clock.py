@@ -1,4 +1,4 @@
-"""`Clock`: the interface by which all code reads the time and sets timers, so that tests can advance the time.
+"""`Clock`: the interface for reading the time and setting timers, so that tests can advance the time.
 
 With its own implementation of `Clock`, a test can jump ahead, and a simulation can run an hour in a second. `LoopClock`
 follows the running event loop; the virtual clocks live in `kube_testserver`.

@@ -1,7 +1,7 @@
 """Decodes JSON into Kubernetes objects, object lists and watch events, and encodes objects as JSON.
 
 msgspec decodes the bytes in one go, straight into the typed objects. In two cases the bytes are decoded a second time,
-which is slower; all other objects are decoded once:
+which is slower:
 
 * The object contains ``null``, because Go writes an empty list, map or text as ``null``. The object is decoded again
   without its nulls, so that each field with ``null`` gets its zero value, as in Go. (A null entry of a map, which no

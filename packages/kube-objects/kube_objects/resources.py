@@ -5,7 +5,7 @@ The amounts follow the formula that is part of the Kubernetes API:
 * the requests of containers, and of init containers that keep running (sidecars), are added up;
 * other init containers run one after the other, each beside the sidecars started before it; if one init container with
   these sidecars needs more than the sum above, the larger amount counts;
-* pod-level requests, if the pod has any, replace the result for CPU, memory and huge pages;
+* pod-level requests of CPU, memory or huge pages replace the result for the same resource;
 * the pod's overhead is added to the result.
 
 While a running pod is resized, three amounts can differ: the requested amount, the amount that the node has allocated,

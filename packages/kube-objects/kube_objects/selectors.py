@@ -1,4 +1,4 @@
-"""Compiles label selectors, once each, into tuples and sets that can be matched fast.
+"""Compiles label selectors into tuples and sets that can be matched fast.
 
 A selector is a `LabelSelector` object in a pod's affinity, a map of labels in a service, or text in a list request.
 Each of these is compiled to a `CompiledSelector`: requirements that must all hold. `LabelSelector` objects are

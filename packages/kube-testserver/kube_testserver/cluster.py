@@ -1,7 +1,7 @@
 """An embedded cluster: store, registry and router put together, with methods to add and read objects.
 
 Tests, examples, the demo and `pyscheduler cluster` use this module. Objects are decoded JSON, as in a manifest. `add`
-treats an object like the body of a POST: the object is checked, and defaults are filled in.
+treats an object like the body of a POST: the object is checked, and defaults are filled in. But its status is kept.
 """
 
 from __future__ import annotations

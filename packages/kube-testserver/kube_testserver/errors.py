@@ -1,8 +1,8 @@
 """Refusals of the API server: one exception, and a constructor per kind of refusal.
 
 A refusal is sent as a `Status` object. Clients depend on its code, reason, details and wording (Go's
-`errors.IsConflict` reads the reason, people read the message). So code, reason, details and wording are the same as in
-kube-apiserver, and are defined only in this module.
+`errors.IsConflict` reads the reason, people read the message). So they are the same as in kube-apiserver; this module
+has those of most refusals.
 """
 
 from __future__ import annotations

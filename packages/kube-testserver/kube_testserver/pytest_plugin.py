@@ -1,6 +1,7 @@
 """The pytest fixture `kube_server`, registered by the `pytest11` entry point.
 
-pytest loads this module in every run on the machine, so it imports the server only when the fixture is used.
+pytest loads this module in every run where kube-testserver is installed, so it imports the server only when the fixture
+is used.
 """
 
 from __future__ import annotations

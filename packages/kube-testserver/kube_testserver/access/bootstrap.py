@@ -1,4 +1,4 @@
-"""The roles and bindings that every new cluster has: for people, discovery and schedulers.
+"""The roles and bindings that every new cluster with RBAC has: for people, discovery and schedulers.
 
 They follow the bootstrap policy of Kubernetes 1.36 with its default feature gates
 (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`). The roles of kube-controller-manager and its controllers, of nodes

@@ -1,8 +1,8 @@
 """Checks the resource claims of a bound pod before the pod starts, as kubelets and drivers do.
 
-A bound pod starts once each of its claims is allocated and reserved for it; until then the pod waits, and an event
-names the claim that is not ready. A pod also waits while one of its devices is in use by pods of another claim, unless
-the device is shared or used with administrator access. So tests notice a device that was allocated twice.
+A bound pod starts once all of its claims are reserved for it; until then the pod waits, and an event names the claim
+that is not ready. A pod also waits while one of its devices is in use by pods of another claim, unless the device is
+shared or used with administrator access. So tests notice a device that was allocated twice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Expiry of events: an event is deleted an hour after it was last written.
+"""Expiry of events: an event is deleted some time after it was last written, by default an hour.
 
 kube-apiserver gives events a lease in etcd. This server checks the oldest events whenever an event is written. So an
 idle server does no work, and a long-running server does not fill up.

@@ -1,10 +1,9 @@
 """The resources that the embedded API server serves, and the properties in which they differ.
 
-A resource is a row, not a class: every property that varies (scope, short names, subresources, what a deletion returns,
-which fields a selector may name) is an attribute of `Resource`, and the code that serves requests reads these
-attributes. Rows that store into one `collection` are views of the same objects, for example core/v1 and
-events.k8s.io/v1 events, or the versions of a CustomResourceDefinition. `ResourceTable.add` adds the rows of
-CustomResourceDefinitions at run time.
+A resource is a row, not a class: properties that vary (scope, short names, subresources, what a deletion returns, which
+fields a selector may name) are attributes of `Resource`, and most code that serves requests reads only these. Rows that
+store into one `collection` are views of the same objects, for example core/v1 and events.k8s.io/v1 events, or the
+versions of a CustomResourceDefinition. `ResourceTable.add` adds the rows of CustomResourceDefinitions at run time.
 """
 
 from __future__ import annotations

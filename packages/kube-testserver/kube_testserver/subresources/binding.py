@@ -1,4 +1,4 @@
-"""POST pods/<name>/binding: the request by which a scheduler assigns a pod to a node.
+"""POST pods/<name>/binding or POST bindings: the request by which a scheduler assigns a pod to a node.
 
 The server gives the pod its node, sets the `PodScheduled` condition, and removes the pod's nomination. It copies the
 annotations and labels of the binding, and the node's zone and region, to the pod. It refuses a pod that has a node, has

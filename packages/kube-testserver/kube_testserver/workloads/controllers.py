@@ -1,7 +1,7 @@
-"""The loop over all workloads: it creates the objects that the rules return, and deletes objects that no rule returns.
+"""The loop over all workloads: it creates, updates and deletes objects as the rules of the workloads say.
 
-Changes are collected for a moment. Then each workload that changed, or whose objects changed, is processed once. All
-reads and writes happen inside the server, so nothing can change in between.
+Changes are collected for a moment. Then each workload concerned is processed once. All reads and writes happen inside
+the server, so nothing can change in between.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaim: each claim gets a volume of its own, which is not tied to a node.
+"""PersistentVolumeClaim: each claim that names no volume gets one of its own, not tied to a node.
 
 If the StorageClass says `WaitForFirstConsumer`, the claim waits until the scheduler has named the node of a pod. If the
 class does not exist, the claim waits until it does.
