@@ -1,4 +1,4 @@
-"""A barrier between PreBind and Bind: the members of a gang are bound only once enough of them passed PreBind.
+"""A barrier between PreBind and Bind: the members of a gang are bound only after enough of them passed PreBind.
 
 So a gang is not bound in part if a member fails at PreBind, for example because its volume cannot be provisioned.
 """
