@@ -1,6 +1,6 @@
 """The connection to a scheduler extender: HTTP or HTTPS, with the TLS settings of the extender's configuration.
 
-Connections are kept open. Environment variables can name a proxy; loopback addresses never use a proxy.
+Connections are kept open. Environment variables can name a proxy (`proxies`).
 Differs from kube-scheduler: only the redirects 307 and 308 are followed, which repeat method and body; an answer of
 more than 256 MiB is refused. Source: kube-scheduler 1.36, `NewHTTPExtender`, `makeTransport`.
 """
@@ -8,7 +8,7 @@ more than 256 MiB is refused. Source: kube-scheduler 1.36, `NewHTTPExtender`, `m
 from __future__ import annotations
 
 import asyncio
-import ipaddress
+import os
 import ssl
 import tempfile
 from pathlib import Path
@@ -18,6 +18,7 @@ import aiohttp
 import attrs
 from yarl import URL
 
+from pyscheduler.cluster.real.proxies import environment_proxy
 from pyscheduler.cluster.real.tls import make_context
 from pyscheduler.framework.errors import ConfigError, TransportError
 from pyscheduler.scheduler.ports import Response
@@ -78,6 +79,7 @@ class HTTPExtenderConnection:
             # Not every extender reads a body of unknown length.
             headers={"Content-Type": "application/json", "Content-Length": str(size)},
             server_hostname=self._server_name,
+            proxy=environment_proxy(str(url), os.environ),
             allow_redirects=False,
         ) as response:
             text = bytearray()
@@ -97,7 +99,6 @@ class HTTPExtenderConnection:
                 headers={"User-Agent": "pyscheduler"},
                 timeout=_NO_TIMEOUT,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                trust_env=not _is_loopback(url.host or ""),
             )
         return self._session
 
@@ -161,13 +162,6 @@ def _in_file(data: bytes, file: str, place: Path) -> str | None:
         return file or None
     place.write_bytes(data)
     return str(place)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _why(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Find the proxy for an API server in the environment variables.
+"""Find the proxy for an API server or an extender in the environment variables.
 
 The variables are read as Go programs (kubectl, kube-scheduler) read them, because users write them for these programs:
 NO_PROXY may hold networks (`10.0.0.0/8`, often used to exclude the cluster's own addresses) and `*.domain`, and a proxy

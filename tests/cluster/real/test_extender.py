@@ -6,6 +6,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,24 @@ async def test_any_status_is_an_answer(wire: Any, connect: Any) -> None:
     assert (await connection.post(f"{server.url}/moved", [b'{"a":', b"1}"])).body == b'{"a":1}'
     with pytest.raises(TransportError, match="stopped after 10 redirects"):
         await connection.post(f"{server.url}/circle", [b"{}"])
+
+
+async def test_proxy_is_that_of_the_environment(wire: Any, connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NO_PROXY may hold networks, as for all Go programs; this machine is never asked for through a proxy."""
+    proxy = await wire(echo)
+    # A proxy may be named without a scheme.
+    monkeypatch.setenv("HTTP_PROXY", proxy.url.removeprefix("http://"))
+    monkeypatch.setenv("NO_PROXY", "192.0.2.0/24")
+    connection = connect("http://extender.test")
+    answer = await connection.post("http://extender.test/filter", [b"{}"])
+    assert json.loads(answer.body)["head"].startswith("POST http://extender.test/filter HTTP/1.1")
+    own = await wire(echo)
+    answer = await connection.post(f"{own.url}/filter", [b"{}"])
+    assert json.loads(answer.body)["head"].startswith("POST /filter HTTP/1.1")
+    with suppress(TransportError, TimeoutError):  # no machine has an address of this network
+        async with asyncio.timeout(0.2):
+            await connection.post("http://192.0.2.1:1/filter", [b"{}"])
+    assert len(proxy.heads) == 1
 
 
 async def test_unreachable_server(connect: Any, unused_tcp_port: int) -> None:
