@@ -7,9 +7,8 @@ server over HTTP, in real time.
 Each workload is a pod without a group. The queues are Volcano's, because their fields fit Kueue's best: `deserved` is
 the nominal quota, `capability` is the quota with the borrowing limit, and `parent` is the cohort. The action reclaim
 evicts pods of queues above their `deserved`, for queues below their `deserved`. The action preempt evicts pods of lower
-priority in the same queue. KAI's queues fit less well: KAI would protect the pods of the two higher priorities, and
-would divide borrowed quota by weight. Kueue does not know nodes; its cohort is a pool of resources as large as the sum
-of its quotas. In this benchmark, each cohort has one node of that size, and the pods of the cohort select this node.
+priority in the same queue. Kueue does not know nodes; its cohort is a pool of resources as large as the sum of its
+quotas. In this benchmark, each cohort has one node of that size, and the pods of the cohort select this node.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Additions of the lab to the command line: `pyscheduler simulate`, `lab`, `demo-gang` and `demo-batch`.
 
 pyscheduler finds this module through the package's entry point in the group `pyscheduler.commands`. `COMMANDS` maps the
-name of a command to two texts: the name of a module, and one line of help. The attribute `command` of the module is a
-click command.
+name of a command to a module (its attribute `command` is a click command) and one line of help.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Read tables from CSV files, gzipped or not, and from Parquet files, as rows of texts that know their place.
 
-A wrong value is a mistake of the user. The message names the file, the line (the row of a Parquet file) and the column,
-so that it can be mended without a search.
+A wrong value is a mistake of the user. The message names the file, the line (the row of a Parquet file) and the column.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A Gymnasium environment of scheduling decisions, and the way of a learned policy into a profile.
+"""A Gymnasium environment of scheduling decisions, and a plugin that lets a learned policy score nodes.
 
 Belongs here: observations, the environment, and the Score plugin that asks a policy. Does not belong here: learning
 algorithms; libraries for Gymnasium have them. The environment needs the extra `gym`. The plugin does not, so that a

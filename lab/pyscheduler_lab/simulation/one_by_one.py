@@ -2,8 +2,7 @@
 
 A packing experiment asks only which node each pod gets; there is no time in it. `OneByOne` runs the scheduling cycle of
 the scheduler that ships, from the snapshot to Permit, without its queue and its binding cycles: a pod is tried as soon
-as it comes. If it fits, it holds its node for ever; if it fits nowhere, it is dropped. So the order of the pods is the
-caller's.
+as it comes. If it fits, it holds its node for ever; if it fits nowhere, it is dropped.
 
 The scheduler reads the nodes once, from a read-only cluster, and its loop never runs. So no call needs an event loop.
 """

@@ -1,8 +1,8 @@
 """Search for weights that minimise or maximise a column of results, with Optuna's tree-structured Parzen estimator.
 
-The file is that of a sweep with one trace, cluster and profile. A trial has the weights that Optuna proposes, and is a
-sweep of its own over the seeds. The search keeps no state on disk: with its seed, Optuna proposes the same weights
-again for the same results, so a search that was killed repeats its trials from their bundles.
+The file is that of a sweep with one trace, cluster and profile. A trial runs the profile with the weights that Optuna
+proposes, once for each seed. The search keeps no state on disk: with its seed, Optuna proposes the same weights again
+for the same results, so a search that was killed repeats its trials from their bundles.
 
 The weights of the best trial were chosen for the seeds of the search, so their results look better than they are. They
 are compared with the untuned profile on as many other seeds.

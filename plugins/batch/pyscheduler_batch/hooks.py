@@ -1,7 +1,7 @@
 """Register the plugins of the batch package, such as `Batch` and `GpuSharing`.
 
-pyscheduler finds this module through the package's entry point in the group `pyscheduler`. Each plugin class is given
-by name, so that it is imported only when a profile uses it.
+pyscheduler finds this module through the package's entry point. Each plugin class is imported only when a profile uses
+it.
 """
 
 from __future__ import annotations

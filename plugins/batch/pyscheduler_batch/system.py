@@ -2,9 +2,8 @@
 
 `Batch` does what all systems share. Where systems differ, `Batch` calls an object of the class `System`, one for each
 profile. The defaults of the class are those of a system without special rules. A Python package registers its subclass
-under a name (`registry.add_system`); the arg `preset` of `Batch` chooses the system by this name. KAI, Volcano and
-kube-batch are registered in the same way. A second base class, `status.reports.Reports`, has what a system writes into
-statuses, events and metrics.
+under a name (`registry.add_system`); the arg `preset` of `Batch` chooses the system by this name. A second base class,
+`status.reports.Reports`, has what a system writes into statuses, events and metrics.
 """
 
 from __future__ import annotations

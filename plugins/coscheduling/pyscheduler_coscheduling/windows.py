@@ -2,7 +2,6 @@
 
 The end of a window is no event, so a timer retries the group, but only if something since the failure could make a
 difference: the group changed, or resources may have been freed. Otherwise the group waits for the next such event.
-Without this rule, every group that can never start would be tried once per window.
 
 A node that group A gives back can help group B only if B failed while A held it. Without this rule, two groups that
 each find nodes for some of their members, fail, and give these nodes back would cause retries of each other for ever. A

@@ -6,7 +6,6 @@ of the node is the best of these, and the pod gets the first device with this sc
 
 `pyscheduler_fgd.fragmentation` computes the worth of free devices instead of their fragmentation. So D is the
 thousandths that the pod takes, minus the worth of the free devices before the placement, plus their worth after it.
-Only the free CPU and the devices of the pod differ between the two.
 
 Source: Weng et al., USENIX ATC 2023, section 4.2 and algorithm 1.
 """

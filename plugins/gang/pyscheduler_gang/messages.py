@@ -1,7 +1,6 @@
 """The messages to users about their gangs, in Koordinator's words.
 
-Source: Koordinator's `coscheduling/core`. A gang appears as `namespace/name`. A pod appears as `namespace/name`, or by
-its name in the messages in which Koordinator does so.
+Source: Koordinator's `coscheduling/core`. Gangs and most pods appear as `namespace/name`.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@ With this table, an action (a step of a pass) can end without a look at each wai
 request* of each job: the sum of what the pods request that an action would place together. These pods are the rest of
 the job's minimum or, if the job has its minimum, one more pod. If evictions cannot make enough room for any of these
 requests, an action that evicts pods need not search. `allocate` ends as soon as no node has room for any waiting pod,
-because nodes only fill up during this action. Then jobs that lack nothing but room get the reason that this module has
-prepared: no node has room for the first pod. Jobs that may have other obstacles, such as a limit of their queue, are
-checked one by one.
+because nodes only fill up during this action. Then jobs that lack nothing but room all get the same reason; only the
+others are checked one by one.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ The search considers each domain that could hold the tasks (pods) of the job if 
 of these domains, it chooses units (tasks that are evicted together), one after another. The next units make room on the
 node where room for one more task costs the fewest evicted tasks. It compares at least the four domains with the lowest
 estimated number of evictions, and the plan with the fewest evicted tasks is simulated first. The plans of the other
-domains follow, by estimate. If all these plans fail, the eviction of all units is simulated for each domain. So a rack
-is freed as a whole, and not single nodes all over the cluster.
+domains follow, by estimate. If all these plans fail, the eviction of all units is simulated for each domain.
 
 Differs from KAI-Scheduler: KAI takes victims, in the order of queues, until some domain has room. Then it simulates the
 eviction of all these victims; victims in other domains return to their nodes. So KAI finds the first domain that

@@ -1,7 +1,6 @@
 """Register the batch system `kai` for the plugin `Batch`.
 
-pyscheduler finds this module through the package's entry point in the group `pyscheduler`. The class is given by name,
-so that it is imported only when a profile uses it.
+pyscheduler finds this module through the package's entry point. The class is imported only when a profile uses it.
 """
 
 from __future__ import annotations

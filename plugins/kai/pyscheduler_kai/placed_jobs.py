@@ -1,9 +1,8 @@
 """A value that is equal in two scheduling rounds only if the same preemptible jobs hold the same nodes in both.
 
 A search for victims that failed is not repeated while this value, and other inputs, are equal (`search_memory`). The
-value also changes with all other properties of these jobs on which decisions depend. It may change without need, if a
-job has many pods, or if many jobs have changed. The value does not list all jobs: it is the number of a starting point,
-and the jobs that changed since then.
+value also changes with all other properties of these jobs on which decisions depend. The value does not list all jobs:
+it is the number of a starting point, and the jobs that changed since then.
 """
 
 from __future__ import annotations

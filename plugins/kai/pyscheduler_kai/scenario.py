@@ -12,8 +12,7 @@ proposed. If it passes, the generator that searches proposes some of the collect
   this sum is too small even for the smallest pending task, and sorts the others, the smallest sum first. It proposes
   the units on the first nodes of this order: on as few nodes as cover the request, then on 1, 2, 4 ... more nodes.
 
-Both leave out proposals that certainly make too little room. As long as whole jobs are evicted, `VictimTape`
-computes the order of victims only once for all searches of a job. Source: KAI-Scheduler, `actions/common/solvers`
+Both leave out proposals that certainly make too little room. Source: KAI-Scheduler, `actions/common/solvers`
 (`pod_scenario_builder.go`, `sub_scenario_emitter.go`, the filters) and the plugins `nodelocalgreedy` and
 `multinodegang`.
 """

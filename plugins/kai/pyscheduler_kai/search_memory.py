@@ -13,8 +13,7 @@ last pass. A failed search is not repeated as long as everything that its result
   (`Reads`).
 
 After the pass has evicted a pod or nominated a pod to a node, no search is remembered or skipped. The same is true in
-some other cases, for example if policies of other Python packages take part. Jobs that the pass has placed count as
-placed, as they will in the next pass.
+some other cases, for example if policies of other Python packages take part.
 
 Without this module, the benchmark row `batch-philly` takes at least 1.3 times as long.
 """

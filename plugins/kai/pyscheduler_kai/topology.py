@@ -7,9 +7,9 @@ If a level is preferred, its domains are tried first, then the domains of each w
 up to the whole topology, if no level is required). If some tasks already have nodes, only the required-level domains
 that contain these nodes are used.
 
-Within a level, the fullest domains are tried first. Two racks, for example, are ordered by how full their zones are; if
-the zones are equally full, by how full their blocks are; and only then by how full the racks are. How full a domain is,
-depends on one resource: that whose requested part of the free amount is the largest.
+Within a level, the fullest domains are tried first. Two racks, for example, are ordered first by how full their zones
+are, then their blocks, then the racks themselves. How full a domain is, depends on one resource: that whose requested
+part of the free amount is the largest.
 
 Differs from KAI-Scheduler in one case. If a job requires one zone, for example, and all nodes are in one rack, KAI
 computes free resources for the rack only, and treats the zone as full.

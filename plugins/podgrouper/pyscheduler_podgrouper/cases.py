@@ -1,15 +1,8 @@
 """Computes the pod groups for test cases in files.
 
-Each case describes a workload and its pods. The result names the group of each pod. These are the fields of a case:
-
-- `workload`: the workload, which is the top owner of the pods.
-- `chain`: the owners between the workload and the pods.
-- `pods`: the pods.
-- `cluster`: further objects.
-- `config`: settings.
-- `faults.forbidden`: objects that the podgrouper may not read, as `Kind/name`.
-
-A case may also contain the expected result, which this module ignores.
+A case has a `workload` (the top owner of the pods), its `pods` and, if needed, the `chain` of owners between them,
+further objects (`cluster`), settings (`config`), and objects that the podgrouper may not read (`faults.forbidden`, as
+`Kind/name`). The result names the group of each pod. An expected result in a case is ignored.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ Belongs here (begin with `controller`):
 - the arithmetic of ResourceQuotas (`quotas`)
 - the quota that groups need and reserve (`claims`, `reservations`)
 - the webhook that refuses pods of others if they would use reserved quota (`admission`, `cli`)
-- the names of the commands (`commands`)
 
 Does not belong here: the definition of a group, and the decision to try its members. pyscheduler itself and the group
 plugins do that.

@@ -1,8 +1,7 @@
 """Adds to the `pyscheduler` command line: the command `webhook`, and the column `Reserved` of `pyscheduler podgroup`.
 
-`COMMANDS` maps the name of a command to two texts: the name of a module, and one line of help. The attribute `command`
-of the module is a click command. pyscheduler finds this module through the package's entry point in the group
-`pyscheduler.commands`.
+`COMMANDS` maps the name of a command to a module (its attribute `command` is a click command) and one line of help.
+pyscheduler finds this module through the package's entry point in the group `pyscheduler.commands`.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ quota share one controller in a scheduler. A plugin that joins passes a function
 the plugin's groups may be tried again, or must wait from now on. Before a plugin tries a member of a group, it calls
 `refusal`, a method of the controller.
 
-Changes are collected for a moment (20 ms and more) before a decision; only the first decision about a group is made at
-once, by `refusal`. While this scheduler leads, `run()` writes the decisions to the annotation `claims.RESERVED`, from
-which the next leader reads them. Scheduling does not wait for a write. A failed write is retried after a pause.
+Changes are collected for 20 ms or more before a decision; only the first decision about a group is made at once. While
+this scheduler leads, `run()` writes the decisions to the annotation `claims.RESERVED`, from which the next leader reads
+them.
 """
 
 from __future__ import annotations

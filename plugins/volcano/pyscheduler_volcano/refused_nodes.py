@@ -8,8 +8,7 @@ result depends on these values:
 - the candidates for eviction
 - the state of the scheduling round
 
-So the result is also right for another task with equal values, until a task is placed or evicted. Filters do not affect
-the result; they run again for each task.
+So the result is also right for another task with equal values, until a task is placed or evicted.
 """
 
 from __future__ import annotations

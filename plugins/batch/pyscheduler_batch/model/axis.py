@@ -1,9 +1,8 @@
 """The resource axis: the column of each resource in arrays of amounts.
 
-A scheduling round has one axis. All arrays of amounts in the round (of nodes, tasks, jobs or queues) have one column
-for each resource of the axis. Units: `cpu` in millicores; `memory` and `ephemeral-storage` in bytes; `pods` and
-extended resources in whole numbers, or in fractions if the system shares devices. The dtype is float64; infinity means
-unlimited.
+All arrays of amounts in a scheduling round have one column for each resource of its axis. Units: `cpu` in millicores;
+`memory` and `ephemeral-storage` in bytes; `pods` and extended resources in whole numbers, or in fractions if the system
+shares devices. The dtype is float64; infinity means unlimited.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Check the policies and actions of other Python packages when they are loaded, and the answers of these policies.
 
-Without these checks, a wrong answer would raise an error in the code that reads the answer, and the error would not
-name the policy. Answers that are arrays are checked where they are read. The policies of this project are not checked:
-their tests check them, and a check of each call would cost time.
+So the error about a wrong answer names the policy. Answers that are arrays are checked where they are read. The
+policies of this project are not checked: their tests check them, and a check of each call would cost time.
 """
 
 from __future__ import annotations

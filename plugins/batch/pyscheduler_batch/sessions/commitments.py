@@ -1,8 +1,8 @@
 """The states of jobs that a batch profile keeps from pass to pass, such as promised nodes and backoffs.
 
-A pass is one scheduling round over all jobs. Like the batch systems that they follow, actions and policies decide each
-pass anew. Without a memory of earlier passes, other jobs would take the nodes of preemption victims, gangs would stay
-partly bound, and jobs would evict each other without end. So these states are kept; a job may have several at a time:
+A pass is one scheduling round over all jobs. Actions and policies decide each pass anew. Without a memory of earlier
+passes, other jobs would take the nodes of preemption victims, gangs would stay partly bound, and jobs would evict each
+other without end. So these states are kept; a job may have several at a time:
 
     state     begins when                        effect on the job                  ends when
     --------  ---------------------------------  ---------------------------------  --------------------------------
@@ -38,7 +38,7 @@ An evicted job has a *rest period*. It begins with the eviction, and lasts as lo
 job was moved to other nodes. It doubles only if the job was placed again and then lost its minimum of tasks.
 
 If the victims of a job held enough for its waiting tasks, the job evicts nobody else until its promise ends, or
-something changes from outside. Otherwise kube-batch would evict for the same tasks again in the next pass.
+something changes from outside.
 
 A change from outside is a new job or resource, a change of a node, queue or priority class, or a pod that ends without
 an eviction. If a controller only creates a pod of a known job again, that is no such change.

@@ -4,8 +4,7 @@ A text is a list of reasons, and the first one decides when the text is written.
 except for reasons that often last a moment only, such as missing pods or a missing object of the group. All other
 changes of a text are written 1 s later, because the amounts in it may change with every scheduling round. If the text
 changes again meanwhile, only the newest text is written. At most 200 of these later writes happen per second, the
-oldest first. So the texts are a few seconds old at most while few pods wait, and many waiting pods do not cause a storm
-of writes.
+oldest first. So many waiting pods do not cause a storm of writes.
 
 For pods that wait for room, the text also says why the filters reject the nodes (`filter_lines.py`).
 """

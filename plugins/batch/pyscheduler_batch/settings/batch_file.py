@@ -7,7 +7,6 @@ The file contains one of these:
 - the object from which the system's operator makes `actions` and `tiers`, such as KAI's SchedulingShard
 
 The profile enables the plugin `Batch`, whose args are the content of the file, and disables `DefaultPreemption`.
-`settings.configuration` reads the args.
 """
 
 from __future__ import annotations

@@ -3,12 +3,10 @@
 A unit is a group, or a gang group (gangs that start together); a contender is a unit that lacks members. There is a
 deadlock if all of this is true for the grace time:
 
-* two or more contenders have tried all members that hold no node yet and may be tried, and none of these fits; * one of
-these contenders has enough members to be complete; * another one of them holds nodes, and is of a kind that can be made
-to give them up (a Strict gang is not); * no contender with nodes has a member left to try, and no preemption is under
-way.
-
-Without a resolver, the contenders would wait until they time out.
+- two or more contenders have tried all members that hold no node yet and may be tried, and none of these fits
+- one of these contenders has enough members to be complete
+- another one of them holds nodes, and is of a kind that can be made to give them up (a Strict gang is not)
+- no contender with nodes has a member left to try, and no preemption is under way
 
 Contenders are ranked by priority, then by the length of their wait. The winner is the first contender that fits if
 others *yield*, that is, give up their nodes. Contenders of a higher priority than the winner's do not yield, with one
@@ -16,11 +14,10 @@ exception (see `plan`). The others yield one by one, the lowest rank first, unti
 *lease*) the contenders that yielded are refused, and their nodes are nominated for the winner.
 
 Only nodes held in memory are given up; bound pods stay. A contender that yields keeps the time at which its wait began.
-So among contenders of equal priority, the winner is the one that has waited longest and can be complete. If a winner is
-not complete at the end of its lease, it is excluded. It cannot win again until its own members or declaration change,
-or until room appears from outside, for example because a node is added or a bound pod is deleted; nodes that contenders
-yield do not count. So without such a change, each resolution completes a unit or excludes one, and the number of
-resolutions is limited.
+If a winner is not complete at the end of its lease, it is excluded. It cannot win again until its own members or
+declaration change, or until room appears from outside, for example because a node is added or a bound pod is deleted;
+nodes that contenders yield do not count. So without such a change, each resolution completes a unit or excludes one,
+and the number of resolutions is limited.
 
 `DeadlockRules` and `Planner` decide; `Deadlocks` sets timers, reads the cluster, retries pods and calls plugins.
 

@@ -1,7 +1,6 @@
 """`pyscheduler queue` and `kubectl queue`: show batch queues and jobs, and why jobs wait.
 
-kubectl finds the command as the console script `kubectl-queue`. As in kubectl, a mistake is one line on stderr, and the
-exit code is 1.
+kubectl finds the command as the console script `kubectl-queue`.
 """
 
 from __future__ import annotations
