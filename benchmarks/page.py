@@ -1,4 +1,4 @@
-"""Write docs/performance.md from a template and the saved results, and the table in README.
+"""Write docs/performance.md, its pictures, and README's section about speed, from a template and the saved results.
 
 In `performance.template.txt`, a line `{{NAME ARGUMENTS}}` is replaced by the text that the function NAME makes from the
 results. `python -m benchmarks --write` writes all of this; a test checks that it is up to date.

@@ -2,5 +2,5 @@
 
 Belongs here: the schema of the tables, the columns of results, the comparison of runs, rules about results. Does not
 belong here: anything that decides during a replay. The columns are computed from the tables, so that another program
-can compute it again from the bundle.
+can compute them again from the bundle.
 """

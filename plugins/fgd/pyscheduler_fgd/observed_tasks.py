@@ -1,8 +1,9 @@
 """The pods of a cluster as typical tasks, counted as they come and go.
 
-A pod counts until it is deleted, bound or not, so the counts are the same after a restart. A pod that shares several
-GPUs does not count. `FGD` takes over the counts only when a twentieth of the pods has come or gone since the last time,
-because new counts discard all its kept scores. At that moment, the scheduler discards the scores that it keeps, too.
+A pod counts until it is deleted, bound or not, so the counts are the same after a restart. Pods that share several GPUs
+and reservation pods do not count. `FGD` takes over the counts only when a twentieth of the pods has come or gone since
+the last time, because new counts discard all its kept scores. At that moment, the scheduler discards the scores that it
+keeps, too.
 
 A request for memory of a GPU counts as a part of the smallest GPU of the cluster.
 """

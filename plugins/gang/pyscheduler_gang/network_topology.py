@@ -2,11 +2,11 @@
 
 A layer is a level of the network, such as racks or blocks of racks. The ClusterNetworkTopology "default" names the
 layers; for each layer it names the node labels whose value is the name of the node's part in that layer. A gang runs in
-one part of the lowest layer that it names with `MustGather`; within that part, the gang runs in the lowest part that
-has room for all its pods.
-Source: Koordinator, `frameworkext/networktopology/tree.go`, `coscheduling/core/network_topology_solver.go`. Differs
-from Koordinator: the plugins of the profile choose the nodes within the part, and the gang stays in the part where
-members already have nodes.
+one part of the lowest layer that it names with `MustGather` (without such a layer, anywhere in the cluster); within
+that part, it runs in the lowest part that has room for all its pods. Source: Koordinator,
+`frameworkext/networktopology/tree.go`, `coscheduling/core/network_topology_solver.go`. Differs from Koordinator: the
+plugins of the profile choose the nodes within the part, and the gang stays in the part where members already have
+nodes.
 """
 
 from __future__ import annotations

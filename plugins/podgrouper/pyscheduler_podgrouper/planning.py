@@ -1,7 +1,7 @@
 """Plans the group of a pod: finds the pod's owners, calls the rule of the top owner, and adds the node pool's label.
 
 Some kinds of top owners are passed over; then the rule of the owner below counts. A pod is left alone if it has no
-owner and already belongs to a group that a user created. Source: KAI-Scheduler, `pkg/podgrouper/pod_controller.go` and
+owner and names a group that the podgrouper did not make. Source: KAI-Scheduler, `pkg/podgrouper/pod_controller.go` and
 `pkg/podgrouper/podgrouper/plugins/skiptopowner`.
 """
 

@@ -1,4 +1,4 @@
-"""The kubelets of all nodes of a `TypedCluster`, and a feed of changes that comes a moment after each write.
+"""The kubelets of all nodes of a `TypedCluster`, and a feed that reports changes a moment after the write.
 
 The order of events within one instant of virtual time is that of a simulation with an API server: there, too,
 controllers read changes in batches, from a timer that the first change sets.
