@@ -4,7 +4,8 @@ The log is the recorded writes. The rule judges those pods of batch profiles tha
 and are then older than `Options.reason_seconds`. Each of them needs a reason, which is one of these:
 
 - a scheduling gate
-- in the status of its PodGroup, a condition with a reason, other than type ``Scheduled`` or status False
+- in the status of its PodGroup, a condition with a reason, whose type is not ``Scheduled`` and whose status is not
+  False
 - the pod's own condition ``PodScheduled``, not True, with a reason and a message
 
 Each also needs a usable queue: its PodGroup exists (if it names one), and the queue exists and has no child queues.

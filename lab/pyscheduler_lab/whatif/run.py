@@ -6,7 +6,7 @@ that a scheduler reads. The scheduler that runs on clusters places the pods; a s
 what is evicted. An evicted pod that has a controller is created again.
 
 At rest means: no pod was created, placed or deleted for ten minutes of virtual time, and no pod waits at Permit. In
-this time, each unschedulable pod is retried at least once, and every default backoff ends.
+this time, each unschedulable pod is retried at least once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The preset `kai`: the defaults of KAI-Scheduler, and the names that a configuration for it may use.
 
-The preset lists actions, and policies in tiers. A profile uses these unless its configuration lists others.
+A profile uses the actions and policies of the preset unless its configuration lists others.
 
 Sources: KAI-Scheduler `pkg/scheduler/conf_util/scheduler_conf_util.go` and `pkg/apis/kai/v1/schedulingshard_types.go`.
 """

@@ -1,6 +1,6 @@
 """The preset `kube-batch`: the defaults of kube-batch, and the names that a configuration for it may use.
 
-The preset lists actions, and policies in tiers. A profile uses these unless its configuration lists others.
+A profile uses the actions and policies of the preset unless its configuration lists others.
 
 Sources: kube-batch `pkg/scheduler/util.go` and its plugins.
 """

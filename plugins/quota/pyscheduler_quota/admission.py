@@ -7,7 +7,7 @@ The status of a quota says how much of it is used. The API server charges a pod 
 answered, and before it creates the pod. So a pod that was admitted a moment ago is not charged yet, and never will be
 if another check refuses it. An uncharged pod is no reason to refuse another pod. But if a new pod does not fit beside
 an uncharged pod, the webhook delays its answer until the uncharged pod is charged, or was admitted one second ago, but
-1.5 s at most. So if many pods are created at the same moment, as a rule only as many as fit are admitted.
+1.5 s at most.
 """
 
 from __future__ import annotations

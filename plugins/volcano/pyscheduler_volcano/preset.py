@@ -1,6 +1,6 @@
 """The preset `volcano`: the defaults of Volcano, and the names that a configuration for it may use.
 
-The preset lists actions, and policies in tiers. A profile uses these unless its configuration lists others.
+A profile uses the actions and policies of the preset unless its configuration lists others.
 
 Sources: Volcano `pkg/scheduler/util.go`, `pkg/scheduler/conf/scheduler_conf.go` and its plugins.
 """
