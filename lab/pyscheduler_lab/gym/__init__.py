@@ -2,7 +2,7 @@
 
 Belongs here: observations, the environment, and the Score plugin that asks a policy. Does not belong here: learning
 algorithms; libraries for Gymnasium have them. The environment needs the extra `gym`. The plugin does not, so that a
-cluster can run a policy without Gymnasium; therefore the modules are imported lazily.
+cluster can run a policy without Gymnasium.
 """
 
 from __future__ import annotations

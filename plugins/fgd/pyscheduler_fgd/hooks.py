@@ -1,6 +1,6 @@
 """Register the six policies. pyscheduler finds this module through the package's entry point.
 
-The classes are given by name, so that they are imported only when a profile enables one of them.
+The classes are imported only when a profile enables one of them.
 """
 
 from __future__ import annotations

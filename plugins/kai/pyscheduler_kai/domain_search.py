@@ -8,7 +8,7 @@ domains follow, by estimate. If all these plans fail, the eviction of all units 
 
 Differs from KAI-Scheduler: KAI takes victims, in the order of queues, until some domain has room. Then it simulates the
 eviction of all these victims; victims in other domains return to their nodes. So KAI finds the first domain that
-becomes free, and not the cheapest one.
+becomes free.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Registers the plugin `PodGrouper`. pyscheduler finds this module through the package's entry point.
 
-The class is given by name, so that it is imported only when a profile enables it.
+The class is imported only when a profile enables it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 `GpuBooks` records the shares of GPUs by name of the node. `DeviceColumns` has them by row of the snapshot. It reads a
 row again if the generation of the node is new, as after each pod that comes or goes, or if `GpuBooks` notes a change of
-the node. So a scheduling cycle reads few rows. The columns are also right while the scheduler tries changes of the
-snapshot that it will undo.
+the node. The columns are also right while the scheduler tries changes of the snapshot that it will undo.
 
 "Device" always means a GPU in this module. A whole device is one of which no pod has even a part.
 """
