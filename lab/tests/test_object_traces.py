@@ -158,6 +158,36 @@ def test_recording_is_read(form: str, tmp_path: Path) -> None:
         assert [node.name for node in Cluster.read(path).nodes] == ["a"]
 
 
+def test_pods_of_a_group_for_two_gpu_models_are_two_jobs(tmp_path: Path) -> None:
+    """Each job has the model that its pods select."""
+    group = {"labels": {"scheduling.x-k8s.io/pod-group": "train"}}
+    models = ("A100", "T4", "A100")
+    pods = [
+        pod(f"train-{number}", gpu=1, metadata=group, spec={"nodeSelector": {"nvidia.com/gpu.product": model}})
+        for number, model in enumerate(models)
+    ]
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"kind": "List", "items": pods}))
+    trace = Trace.read(path)
+    assert sorted((job.gpu_models, job.workers) for job in trace.jobs) == [(("A100",), 2), (("T4",), 1)]
+
+
+def test_pod_that_was_over_when_the_recording_began_is_left_out(tmp_path: Path) -> None:
+    """Neither its next change nor its deletion tells when it ended."""
+    over = pod("over", created=None, spec={"nodeName": "a"}, status={"phase": "Succeeded"})
+    made = [
+        {"time": clock(0), "event": "Add", "resource": over},
+        {"time": clock(5), "event": "Update", "resource": over},
+        {"time": clock(7), "event": "Add", "resource": pod("waits", created=None)},
+        {"time": clock(9), "event": "Delete", "resource": over},
+    ]
+    path = tmp_path / "record.jsonl"
+    path.write_text("\n".join(map(json.dumps, made)) + "\n")
+    trace = Trace.read(path)
+    assert [job.name for job in trace.jobs] == ["waits"]
+    assert trace.notes == {"pods left out: ended at an unknown time": 1}
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

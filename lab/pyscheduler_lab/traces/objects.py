@@ -1,9 +1,9 @@
 """Read the pods of a cluster as jobs, from any form that `data.objects` reads.
 
 A pod arrives when it was created (in a recording: when its first change was recorded), and runs for the time from its
-start to its end; a pod that had not ended, until the replay ends. Pods of one group with equal requests and node
-selectors are the workers of one job. Left out are pods that belong to a node (of a DaemonSet, or static ones), and pods
-that ended at an unknown time.
+start to its end. A pod that had not ended runs until the replay ends. Pods of one group with equal node selectors and
+equal requests for CPU, memory and GPUs are the workers of one job. Left out are pods that belong to a node (of a
+DaemonSet, or static ones), and pods that ended, if their start or end is unknown.
 """
 
 from __future__ import annotations
@@ -70,17 +70,18 @@ def _recorded(changes: Sequence[Object], source: str) -> list[_Life]:
             continue
         key = key_of(resource)
         life = lives.get(key)
-        if change["event"] == "Delete":
-            if life is not None:
-                life.ended = now if life.ended is None else life.ended
-                over.append(lives.pop(key))
-            continue
         if life is None:
+            if change["event"] == "Delete":
+                continue
             life = lives[key] = _Life(resource, now)
-        if resource.get("spec", {}).get("nodeName") and life.started is None:
+        is_gone = change["event"] == "Delete"
+        if resource.get("spec", {}).get("nodeName") and life.started is None and not is_gone:
             life.started = now
-        if resource.get("status", {}).get("phase") in _TERMINAL and life.ended is None:
+        # Of a pod that was over when the recording began, nobody knows when it ended.
+        if life.ended is None and (is_gone or _is_over(resource)) and not _is_over(life.manifest):
             life.ended = now
+        if is_gone:
+            over.append(lives.pop(key))
     return [*over, *lives.values()]
 
 
@@ -98,7 +99,7 @@ def _dumped(objects: Iterable[Object], source: str) -> list[_Life]:
         life = _Life(each, time_of(created, f"{where}: creationTimestamp", source) if created else 0.0)
         if status.get("startTime"):
             life.started = time_of(status["startTime"], f"{where}: startTime", source)
-        if status.get("phase") in _TERMINAL:
+        if _is_over(each):
             states = [one.get("state", {}).get("terminated") or {} for one in status.get("containerStatuses") or ()]
             ends = [
                 time_of(one["finishedAt"], f"{where}: finishedAt", source) for one in states if one.get("finishedAt")
@@ -123,7 +124,8 @@ def _jobs(lives: Sequence[_Life], source: str) -> Found:
         pod = _pod(life.manifest, source)
         group = next(filter(None, (key.read(pod) for row in DIALECTS for key in row.keys)), "")
         job = _job(pod, life, begin, source)
-        shape = repr((job.cpu_milli, job.memory_mib, job.gpus, job.gpu_milli, job.node_selector)) if group else ""
+        alike = (job.cpu_milli, job.memory_mib, job.gpus, job.gpu_milli, job.gpu_models, job.node_selector)
+        shape = repr(alike) if group else ""
         groups.setdefault((pod.namespace, group or pod.key, shape), []).append((life, job))
     shapes = Counter(key[:2] for key in groups)
     unequal = sum(number > 1 for number in shapes.values())
@@ -151,8 +153,12 @@ def _left_out(life: _Life) -> str:
         return "of a DaemonSet"
     if _MIRROR in (metadata.get("annotations") or {}):
         return "static"
-    is_over = (life.manifest.get("status") or {}).get("phase") in _TERMINAL
-    return "ended at an unknown time" if is_over and (life.started is None or life.ended is None) else ""
+    is_unknown = _is_over(life.manifest) and (life.started is None or life.ended is None)
+    return "ended at an unknown time" if is_unknown else ""
+
+
+def _is_over(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") in _TERMINAL
 
 
 def _pod(manifest: Object, source: str) -> Pod:
