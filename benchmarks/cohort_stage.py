@@ -9,8 +9,8 @@ The recorder follows Kueue's runner (`test/performance/scheduler/runner`, contro
   seconds; here a clock is read when the store changes.
 - *Usage* of a queue comes from the status of its object: the amount in an event counts until the next event of the
   queue. The usage of all queues is the sum over the queues, divided by the time from the first event of any queue to
-  the last, and by the sum of the nominal quotas. As in Kueue, amounts of evicted workloads count, and pods count until
-  their end is seen.
+  the last, and by the sum of the nominal quotas. As in Kueue, what a workload used before it was evicted counts, and a
+  pod counts until the scheduler has noticed its end and taken it out of the queue's status.
 - A workload runs for its time from the moment when the kubelet has started it. A test is over when all workloads have
   ended and the status of each queue says so.
 

@@ -6,11 +6,12 @@ quickly. It may have these mappings:
 - `COMMANDS` maps the name of a command to a pair: the name of a module and one line of help. The module's attribute
   `command` is a click command.
 - `SUBJECTS` maps a word to a function, as `module:function`. For example, `pyscheduler explain job NAME` calls the
-  function of the word `job` with `ExplainOptions`. The attribute `pods` of the options has `job` and `NAME`. The
-  function returns the exit code.
+  function of the word `job` with `ExplainOptions`, whose attribute `pods` has both words after `explain`. The function
+  returns the exit code.
 - `GROUP_FACTS` adds columns to `pyscheduler podgroup`. It maps the heading of a column to a class, as `module:Class`.
   The class has the methods of `pyscheduler.cli.podgroup.group_facts.FactReader`.
-- `POD_STEPS` names functions that add steps to `pyscheduler explain POD` (see `job_steps`).
+- `POD_STEPS` names functions for `pyscheduler explain POD`. They return the steps of a pod's job on its way to its
+  nodes (see `job_steps`).
 """
 
 from __future__ import annotations

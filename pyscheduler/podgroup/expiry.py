@@ -1,9 +1,8 @@
 """A map whose entries expire; it calls a function when an entry has expired.
 
-For example, group plugins record in such a map that a group must not be tried for some time. Adding an entry again
-neither replaces nor prolongs the entry: otherwise each further refusal would prolong the time, and it would never end.
-No cluster event announces that an entry has expired, so nothing else makes the scheduler retry the pods. The called
-function is there to do that.
+For example, Coscheduling adds a group that failed, and does not try the group's pods until the entry expires. Adding an
+entry again neither replaces nor prolongs it: otherwise each further failure would prolong the time, perhaps without
+end. When an entry expires, there is no cluster event that could wake these pods; the called function does it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The identity of a group: namespace, name, and a family of dialects.
 
 A dialect is one system's way to describe a group. Users call a group `namespace/name`. Two systems may use one name for
-two groups, so the family is part of the identity. Dialects whose pods name groups by the same keys, or whose objects
-describe each other's groups, are one family.
+two groups, so the family is part of the identity. Two dialects are of one family if their pods name groups by the same
+keys, or if the objects of one can describe groups of the other.
 """
 
 from __future__ import annotations

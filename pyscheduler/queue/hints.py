@@ -1,4 +1,4 @@
-"""Queueing hints: whether an event is worth another attempt of a pod. Only the plugins that rejected the pod decide.
+"""Queueing hints: whether an event is worth another attempt of a pod.
 
 A plugin registers the events that may change its verdict, each with or without a hint function. For an event and a pod,
 a registration counts only if it matches the event and belongs to a plugin that rejected the pod:
@@ -6,11 +6,11 @@ a registration counts only if it matches the event and belongs to a plugin that 
 * If no registration counts, or the hint functions of all that count return SKIP, the pod is not moved.
 * If a hint function returns QUEUE or fails, or a registration has no hint function, the pod is moved to activeQ, or to
   backoffQ while the pod is backing off.
-* If the plugin of this registration had returned PENDING, the pod is moved to activeQ without a backoff, because the
-  plugin waited for this event, and the attempt was not wasted.
+* If the plugin of this registration had returned PENDING, the pod is moved to activeQ without a backoff. The backoff is
+  a penalty for useless attempts, and an attempt that ends with PENDING is not useless.
 
-In two cases, hints are not called. Any event moves a pod that no plugin rejected (its attempt ended with an error). The
-wildcard event moves pods whoever rejected them; if it is about one pod, it moves this pod only.
+In two cases, hints are not called. Any event moves a pod that no plugin rejected (its attempt ended with an error). A
+wildcard event moves pods, whichever plugins rejected them; if the event is about one pod, it moves only this pod.
 Source: kube-scheduler 1.36, `isPodWorthRequeuing`.
 """
 

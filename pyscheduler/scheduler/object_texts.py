@@ -1,8 +1,8 @@
 """Pods and nodes in JSON, as the API server sends them, for extenders.
 
-The scheduler decodes only the fields that it reads. For extenders it keeps the JSON text of pending pods, and that of
-nodes and bound pods if an extender wants whole nodes or victims. `managedFields` are left out; kube-scheduler does not
-send them either. A request about all nodes then only joins their texts.
+The scheduler decodes only the fields that it reads. For extenders, it keeps the JSON text of pending pods. It keeps the
+texts of nodes if an extender wants whole nodes, and those of bound pods if an extender wants whole victims.
+`managedFields` are left out; kube-scheduler does not send them either.
 """
 
 from __future__ import annotations

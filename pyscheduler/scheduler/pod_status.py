@@ -2,11 +2,11 @@
 
 While a write for a pod is in progress, later writes for the pod are merged, and the last value wins. A write that would
 change nothing is not sent. Until the watch shows a newer version of the pod, the new value is compared with the value
-that was sent last. Otherwise, if a nomination is set and cleared at once, the second write would seem to change
-nothing, and the nomination would stay. A binding drops the pod's pending writes and waits for the write in progress.
+that was sent last, not with the pod. Otherwise a nomination that is set and cleared at once would stay: the pod does
+not show it yet, so clearing it would seem to change nothing. A binding drops the pod's pending writes and waits for the
+write in progress.
 
-If a pod waits at Permit or in PreBind for half a second, its node is written as its nomination. Most gangs are complete
-earlier and need no such write.
+If a pod waits at Permit or in PreBind for half a second, its node is written as its nomination.
 
 Differs from kube-scheduler, which by default waits for each write in the scheduling cycle. With its gate
 SchedulerAsyncAPICalls on, it writes in the background, too, but writes the nomination without a delay.

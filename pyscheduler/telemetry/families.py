@@ -2,8 +2,8 @@
 
 This module is a table; `metrics` records the values. Names that begin with `pyscheduler_` are pyscheduler's own.
 Source: kube-scheduler 1.36, `pkg/scheduler/metrics`; the component-base metrics `restclient`, `leaderelection`,
-`feature`, `version`, `compatversion` and those of the metrics registry; the metrics of requests to apiserver (see
-`request_metrics`).
+`feature`, `version`, `compatversion` and those of the metrics registry; the metrics that the library k8s.io/apiserver
+keeps of requests to the scheduler's HTTPS port (see `request_metrics`).
 """
 
 from __future__ import annotations

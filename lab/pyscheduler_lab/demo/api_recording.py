@@ -1,4 +1,4 @@
-"""Record the writes of an API server over plain HTTP, for the audit of batch scheduling.
+"""Record the changes of objects on an API server, over plain HTTP, so that `pyscheduler_lab.audit` can check them.
 
 One thread per kind lists the objects, and then watches them. After a broken connection, the watch continues from the
 last version. If the server has dropped that version, the recording of the kind ends, and `problems` says so. If the

@@ -1,14 +1,14 @@
-"""The base class of objects, metadata, references, label selectors.
+"""Types that many kinds of objects share: the base class, metadata, references and label selectors.
 
-Every type of this package that is decoded from JSON derives from `Wire`. Three rules hold for all of these types, so
-that hot paths can read fields without checks:
+Every public type of this package that is decoded from JSON derives from `Wire`. Three rules hold for all of these
+types, so that hot paths can read fields without checks:
 
 * A collection is never ``None``. A list is a tuple (default ``()``), a map is a mapping (default ``{}``), a string
   defaults to ``""``. The codec reads ``null``, which Go may write for any of these, as the default.
 * ``X | None`` means that absence is different from the zero value (``spec.priority``, ``storageClassName``,
-  ``affinity``). Timestamps are an exception: an unset timestamp is ``None``, because Go writes it as ``null``.
-* Fields that the scheduler does not read are not declared, and decoding drops them. So never send a decoded object back
-  as an update; send a patch.
+  ``affinity``), or that the field is a timestamp, because Go writes an unset timestamp as ``null``.
+* Many of Kubernetes' fields are not declared, and decoding drops them. So never send a decoded object back as an
+  update; send a patch.
 
 Objects are immutable. Their mappings are plain dicts for speed, typed read-only; no code writes to them. To change
 something, make a new object with `msgspec.structs.replace`.

@@ -1,10 +1,12 @@
 """The types to which an object is converted to find out whether Go's typed decoder would accept its shape.
 
-For built-in kinds these types are made from their schemas (`structs`). An object must also fit the type to which the
-scheduler decodes it, so that nothing is stored that the scheduler could not read. The schemas inside a
-CustomResourceDefinition refer to themselves, so `structs` cannot make a type from them; this module defines their type
-by hand. An object is converted to each type that applies to its kind. The results are thrown away: the conversion only
-has to succeed.
+An object is converted to each of these types, and the results are thrown away:
+
+- for a built-in kind, the type that `structs` makes from the schema of the kind
+- for a kind that the scheduler decodes, the scheduler's own type, so that nothing is stored that the scheduler could
+  not read; for other kinds, `KubeObject`
+- for a CustomResourceDefinition, also a type that is defined here by hand. `structs` does not look into the schemas in
+  a definition, because their type, JSONSchemaProps, contains itself
 """
 
 from __future__ import annotations

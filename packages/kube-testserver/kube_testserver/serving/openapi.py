@@ -1,11 +1,11 @@
 """/openapi/v3: the served resources with the fields of every kind, for `kubectl apply` and `kubectl explain`.
 
-Before kubectl sends an object, it finds out whether the server checks unknown fields. The server does so if a PATCH in
-the document has the parameter `fieldValidation`; then kubectl leaves the check to the server. `kubectl explain` reads
-the schemas.
+Before kubectl sends an object, it finds out whether the server checks unknown fields. The sign is the parameter
+`fieldValidation` of a PATCH in /openapi/v3; then kubectl leaves the check to the server. `kubectl explain` reads the
+schemas.
 
-For a `List`, kubectl requests /openapi/v2 in protobuf instead, and does not check kinds that are not described in that
-document. So /openapi/v2 describes nothing: in protobuf it has no bytes, in JSON no definitions.
+For a `List`, kubectl requests /openapi/v2 in protobuf, and checks only kinds that this document describes. So
+/openapi/v2 describes nothing: in protobuf it has no bytes, in JSON no definitions.
 
 Differs from kube-apiserver: /openapi/v2 is empty. In /openapi/v3, schemas have names and types of fields but no
 descriptions, and only the operations that kubectl looks for are listed.

@@ -1,25 +1,24 @@
 """Resolve deadlocks, in which groups hold nodes that other groups need, so that none of these groups can be complete.
 
-A unit is a group, or a gang group (gangs that start together); a contender is a unit that lacks members. There is a
-deadlock if all of this is true for the grace time:
+A unit is a group, or a gang group (gangs that start together). A contender is a unit of which too few members have a
+node. There is a deadlock if all of this is true for the grace time:
 
-- two or more contenders have tried all members that hold no node yet and may be tried, and none of these fits
+- of two or more contenders, all pending members that may be tried were tried, and did not fit
 - one of these contenders has enough members to be complete
-- another one of them holds nodes, and is of a kind that can be made to give them up (a Strict gang is not)
+- another of these contenders keeps nodes although a member does not fit (in Koordinator's mode Strict, a gang does not)
 - no contender with nodes has a member left to try, and no preemption is under way
 
 Contenders are ranked by priority, then by the length of their wait. The winner is the first contender that fits if
 others *yield*, that is, give up their nodes. Contenders of a higher priority than the winner's do not yield, with one
 exception (see `plan`). The others yield one by one, the lowest rank first, until the winner fits. For a limited time (a
-*lease*) the contenders that yielded are refused, and their nodes are nominated for the winner.
+*lease*), the contenders that yielded are refused, and the winner's members are nominated to the nodes on which they fit
+now.
 
-Only nodes held in memory are given up; bound pods stay. A contender that yields keeps the time at which its wait began.
-If a winner is not complete at the end of its lease, it is excluded. It cannot win again until its own members or
-declaration change, or until room appears from outside, for example because a node is added or a bound pod is deleted;
-nodes that contenders yield do not count. So without such a change, each resolution completes a unit or excludes one,
-and the number of resolutions is limited.
-
-`DeadlockRules` and `Planner` decide; `Deadlocks` sets timers, reads the cluster, retries pods and calls plugins.
+Only members that wait at Permit give up their nodes; bound pods stay. A contender that yields keeps the time at which
+its wait began. If a winner is not complete at the end of its lease, it is excluded. It cannot win again until its own
+members or declaration change, or until room appears from outside: a node is added or a bound pod is deleted, for
+example. Nodes that contenders yield do not count. So without such a change, each resolution completes a unit or
+excludes one, and the number of resolutions is limited.
 
 One resolver serves all profiles and group plugins of a scheduler: `Deadlocks.of(handle)`. A plugin joins with a
 `DeadlockParty`, reports attempts and nodes taken or given back, and asks whether a group is refused.
