@@ -1,10 +1,14 @@
 """The table of dialects: one row for each system's way to attach pods to groups and to describe groups.
 
-A plugin package adds a dialect with a row: `registry.add_dialect` in its hook, or `PodGroups.add_dialect`. A row has
-the keys (labels, annotations or a field) by which pods name their group, the functions that read and write the objects
-that describe groups, and the content of the status of these objects (`DialectStatus`). To find a pod's group, the keys
-are read row by row, each row's keys in order; the first non-empty value names the group. Rows of one family describe
-the same groups (see `identity`).
+A row has:
+
+- the keys (labels, annotations or a field) by which pods name their group
+- the functions that read and write the objects that describe groups
+- the content of the status of these objects (`DialectStatus`)
+
+To find a pod's group, the keys are read row by row, each row's keys in order; the first non-empty value names the
+group. Rows of one family describe the same groups (see `identity`). A plugin package adds a row with
+`registry.add_dialect` in its hook, or with `PodGroups.add_dialect`.
 """
 
 from __future__ import annotations

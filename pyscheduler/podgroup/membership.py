@@ -1,4 +1,4 @@
-"""The members of one group: the state of each, and what its labels and annotations say about the group.
+"""The members of one group: the state of each, and what the member's labels and annotations say about the group.
 
 Each member has a *place*. The place of a living member is pending, waiting or bound. A waiting member holds a node in
 memory, from Permit until it is bound or gives the node back. Members that have ended are kept apart, and are

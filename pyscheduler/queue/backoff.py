@@ -1,16 +1,19 @@
 """backoffQ: pods that wait for the end of their backoff before the next attempt.
 
-The backoff starts at the initial value and doubles with each failure, up to the maximum. It begins when the pod returns
-to the queue. Rejections and errors are counted separately: after a rejection, the pod waits because it has wasted a
-cycle; after an error, the pod waits because something (for example the API server) may be overloaded. So there are
-three heaps: one for pods with an error, one for rejected pods, and one for rejected pods that must serve their whole
-backoff. The last ones are held pods (see `sub_queues`) and those with `AfterFailure.serve_backoff`.
+The backoff begins when the pod returns to the queue. Its length doubles with each failure, from the initial value up to
+the maximum. Rejections and errors are counted separately. After a rejection, the pod waits because it has wasted a
+cycle; after an error, because something (for example the API server) may be overloaded. There are three heaps:
 
-With SchedulerPopFromBackoffQ, the first rejected pod is popped from backoffQ when activeQ is empty, before its backoff
-is over. The feature also rounds ends of backoff down to whole seconds. Pods whose backoff ends in the same second leave
-backoffQ together at the next whole second; the rejected ones are ordered by QueueSort. Without the feature, pods are
-ordered by the exact ends of their backoff. Once a second, counted from the start of the queue, all pods whose backoff
-is over leave backoffQ.
+- pods whose attempt ended with an error
+- rejected pods
+- rejected pods that must serve their whole backoff: held pods (see `sub_queues`), and pods for which a plugin has set
+  `AfterFailure.serve_backoff`
+
+With the feature gate SchedulerPopFromBackoffQ, the first rejected pod is popped from backoffQ when activeQ is empty,
+before its backoff is over. The feature also rounds ends of backoff down to whole seconds. Pods whose backoff ends in
+the same second leave backoffQ together at the next whole second; the rejected ones are ordered by QueueSort. Without
+the feature, pods are ordered by the exact ends of their backoff. Once a second, counted from the start of the queue,
+all pods whose backoff is over leave backoffQ.
 
 Differs from kube-scheduler: whole seconds are seconds of the `Clock`; in kube-scheduler, of the wall clock. Source:
 kube-scheduler 1.36, `backoff_queue.go`.

@@ -1,18 +1,18 @@
 """Early retry of pods in backoff whose group needs room for several pods.
 
 If a group were retried at each event, each retry would cost an attempt of every member, and the backoff would grow. If
-a group waited for its whole backoff, it would start late. So a member that found no node records how many pods like it
-need room (`AfterFailure.room_for`). While the member backs off, the plugins that rejected it judge each event by their
-queueing hints. If an event may help, the scheduler checks whether the nodes have room for that many pods. These checks
-run at most ten times a second, for at most twenty pods at a time. If there is room, the group is retried. Otherwise the
-member returns to backoffQ, and the check does not count as an attempt.
+a group waited for its whole backoff, it would start late. So when a member finds no node, a plugin records how many
+pods like this member need room (`AfterFailure.room_for`). While the member backs off, the plugins that rejected it
+judge each event by their queueing hints. If an event may help, the scheduler checks whether the nodes have room for so
+many of these pods. If there is room, the group is retried. Otherwise the member returns to backoffQ, and the check does
+not count as an attempt.
 
 An early attempt that fails does not double the backoff. It doubles the wait before the next early attempt; a check that
 finds no room resets this wait.
 
-Room is also checked for such a member whose backoff has ended, when an event moves it out of the unschedulable pods. If
-there is no room, and preemption cannot make room, the member is unschedulable again. So a group that does not fit costs
-no attempts.
+When the backoff of such a member has ended, and an event moves the member out of the unschedulable pods, room is
+checked, too. If there is no room, and preemption cannot make room, the member is unschedulable again. So a group that
+does not fit costs no attempts.
 
 Differs from kube-scheduler, which retries these pods as soon as activeQ is empty (SchedulerPopFromBackoffQ).
 """

@@ -2,7 +2,7 @@
 
 An event that comes while a pod is being scheduled may help this pod, because the snapshot is older than the event. So
 events are kept while any pod is in flight. If the attempt fails, the events since the pod was popped decide to which
-sub-queue the pod returns. An event is dropped when every pod in flight was popped after it.
+sub-queue the pod returns.
 
 Events have consecutive numbers. Each pod in flight has a `Flight` with the number of the first event after its pop. The
 oldest `Flight` has the smallest number; all events with smaller numbers are dropped.

@@ -4,17 +4,17 @@ A pod enters through `add`. `pop` returns the next ready pod. That pod is in fli
 `requeue_failed` returns it to the queue:
 
 * After an error (no plugin rejected the pod), the pod moves to backoffQ, and is retried when its backoff ends.
-* After a rejection, the pod waits among the unschedulable pods. It is retried when a hint of a rejecting plugin returns
-  QUEUE for an event (`move_all`) or for a change of the pod (`update`), when a plugin activates it (`activate`), at a
-  time that a rejecting plugin has set, or after five minutes. Events that came while the pod was in flight count, too.
+* After a rejection, the pod waits among the unschedulable pods. It is retried after five minutes, or earlier: at a time
+  that a rejecting plugin has set, when any plugin activates the pod (`activate`), or when a hint of a rejecting plugin
+  returns QUEUE for an event (`move_all`) or for a change of the pod (`update`). Events that came while the pod was in
+  flight count, too.
 
 A profile can hold its pods (`hold`). Held pods become ready in `held` and not in activeQ. `take` returns them by name;
 `pop` never returns them. `put_back` puts a pod that was taken, but not tried, back into `held`.
 
 All methods are synchronous, run on the event loop and take effect at once. Nothing polls: timers are set for the next
-pod that is due, for example at the end of its backoff. `on_ready` is called when a pod becomes ready. Pods are
-identified by uid. An update of a pod in flight takes effect when the pod returns. A pod that was deleted in flight does
-not return.
+pod that is due. `on_ready` is called when a pod becomes ready. Pods are identified by uid. An update of a pod in flight
+takes effect when the pod returns. A pod that was deleted in flight does not return.
 
 Differs from kube-scheduler:
 

@@ -10,10 +10,10 @@
 A profile can hold its pods: then `held` takes the place of activeQ. `SchedulingQueue.pop` never returns held pods; a
 work source takes them by name (`take`). Gates, backoff, hints and updates apply to held pods, too.
 
-PreEnqueue runs before a pod enters activeQ or `held`. With SchedulerPopFromBackoffQ it also runs before backoffQ,
-because pods may be popped from there, and not again when the pod leaves backoffQ. A pod that PreEnqueue rejects is
-gated: it waits among the unschedulable pods. Events that the gating plugin did not register do not run PreEnqueue
-again.
+PreEnqueue runs before a pod enters activeQ or `held`. With the gate SchedulerPopFromBackoffQ, pods may be popped from
+backoffQ. Then PreEnqueue runs before a pod enters backoffQ, and not again when the pod leaves it. A pod that PreEnqueue
+rejects is gated: it waits among the unschedulable pods. Events that the gating plugin did not register do not run
+PreEnqueue again.
 
 `SubQueues` keeps every waiting pod in exactly one sub-queue; `SchedulingQueue` decides when a pod moves.
 Source: kube-scheduler 1.36, `moveToActiveQ`, `moveToBackoffQ`, `requeuePodWithQueueingStrategy`.

@@ -1,4 +1,4 @@
-"""The binding cycle: one pod, from its reserved node to the API server. A coroutine; thousands may be under way.
+"""The binding cycle: the steps that bind one pod to its reserved node. A coroutine; thousands may be under way.
 
 The cycle waits at Permit and runs PreBind, Bind and PostBind. If a step up to Bind fails, the cycle undoes the
 reservation, reports the free room to the queue, and returns the pod to the queue. After Bind has succeeded, nothing

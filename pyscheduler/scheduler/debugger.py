@@ -2,8 +2,7 @@
 
 The dump comes first, because it needs no API server: one line for each node and each pod in the queue or in flight.
 Then nodes and pods are listed and compared. A difference may come from a change that has not arrived yet. So after a
-difference, the comparison runs again; only differences that both comparisons find are mismatches. The debugger yields
-to the event loop often, so that scheduling continues.
+difference, the comparison runs again; only differences that both comparisons find are mismatches.
 
 Differs from kube-scheduler, which compares the cache with the informers' copies (a missed event is missing in both),
 dumps everything in two lines, and reports pods of other schedulers as missing. Source: kube-scheduler 1.36,

@@ -2,10 +2,10 @@
 
 A `GroupSource` names the groups: a plugin, or the scheduler itself for groups in `spec.schedulingGroup`. When the queue
 pops one member, the cycle also takes the other members out of the queue. Then the members are tried one after another
-in one statement (trial changes of the snapshot). A member is placed in the trial on the node that it finds, or on a
-node where victims can make room (then without the victims). Reserve and Permit run. So the next member sees these
-changes. Other tasks run between members; their changes of the cache do not reach the snapshot. At the end the statement
-is undone, and `group_commit` acts on the decision.
+in one statement (trial changes of the snapshot). In the trial, a member is placed on the node that it finds, or on a
+node where victims can make room, and these victims are removed. Reserve and Permit run, too. So the next member sees
+these changes. Other tasks run between members; their changes of the cache do not reach the snapshot. At the end the
+statement is undone, and `group_commit` acts on the decision.
 
 Differs from kube-scheduler:
 

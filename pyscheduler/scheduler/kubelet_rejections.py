@@ -1,8 +1,8 @@
-"""Counts the bound pods that a kubelet refuses to run, and notes the refusal in their stories.
+"""Counts the bound pods that a kubelet refuses to run, and notes the refusal in their stories (`pyscheduler.stories`).
 
-A kubelet checks a new pod once more against what its node has. It refuses a pod that does not fit: phase `Failed`, a
-reason such as `OutOfcpu`, and no container was ever made. The scheduler decided from what it had seen, so a refusal
-shows that it had not seen something. Usually, another scheduler has bound pods to the node at the same time.
+A kubelet refuses a new pod that does not fit on its node. Such a pod has phase `Failed` and a reason such as
+`OutOfcpu`, and never had a container. The scheduler decided from what it had seen, so a refusal shows that it had not
+seen something. Usually, another scheduler has bound pods to the node at the same time.
 
 The scheduler watches pods that have not ended. A pod that fails disappears from this watch, and the last event has the
 pod as it was before. So if a bound pod of the scheduler's profiles disappears although no container was made and nobody

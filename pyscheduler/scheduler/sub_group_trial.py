@@ -1,7 +1,7 @@
 """The trial of a group whose sub-groups have minimums of their own.
 
 A sub-group has members or sub-groups. Its minimum is a number of members with nodes, or a number of sub-groups that
-reach their minimum. The same holds for the group. The trial places members in the snapshot only: first, as many
+reach their minimum. The same holds for the group. The trial changes only the snapshot. First, it places as many
 sub-groups as the minimum needs. If a sub-group does not get nodes for its whole minimum, its placements are undone, so
 that another sub-group can use the nodes. Then the trial places the minimum of the other sub-groups in the same way, and
 at last the remaining members. If the group does not fit, it may be tried a second time with its members in another

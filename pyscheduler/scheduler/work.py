@@ -1,9 +1,9 @@
 """`Work`, a decision about one or more pods that the scheduling loop runs next, and the sources of such work.
 
 The loop takes work from each source in turn, and runs one decision at a time. `Scheduler.add_source` adds a source of
-another kind, without a change of the loop. One source is always there, `queued_pods`: the next pod of the queue, alone
-or with all pods of its group. A source can choose the pods of some profiles itself, in any order. Then the queue holds
-these pods (`SchedulingQueue.hold`) until the source takes them by name (`SchedulingQueue.take`).
+another kind. One source is always there, `queued_pods`: the next pod of the queue, alone or with all pods of its group.
+A source can choose the pods of some profiles itself, in any order. Then the queue holds these pods
+(`SchedulingQueue.hold`) until the source takes them by name (`SchedulingQueue.take`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The plugin `Coscheduling`: of a group of pods, as many as its minimum are bound together, or none is.
+"""The plugin `Coscheduling`: a group of pods starts with at least its minimum of pods, or not at all.
 
 Belongs here: the rules of scheduler-plugins' coscheduling plugin, built on the public contract
 (`pyscheduler.framework`, `pyscheduler.podgroup`, `pyscheduler.api`). Does not belong here, because pyscheduler itself

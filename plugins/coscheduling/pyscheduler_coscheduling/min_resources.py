@@ -2,7 +2,7 @@
 
 The check is an estimate: free amounts are summed over nodes, so two nodes that can each take half a pod are enough.
 With `one_node`, one node must have the whole amount. Amounts that the group itself holds count as free. An
-overcommitted node counts as full. The free amounts of all nodes come from arrays of the snapshot.
+overcommitted node counts as full.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ The end of a window is no event, so a timer retries the group, but only if somet
 difference: the group changed, or resources may have been freed. Otherwise the group waits for the next such event.
 
 A node that group A gives back can help group B only if B failed while A held it. Without this rule, two groups that
-each find nodes for some of their members, fail, and give these nodes back would cause retries of each other for ever. A
-nominated pod counts as a pod that holds its node, because filters also count nominated pods.
+each find nodes for some members only would fail, give these nodes back, and so retry each other for ever. A nominated
+pod counts as a pod that holds its node, because filters also count nominated pods.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Victims are collected in units, in the order of victims. A unit is a part of a j
 task (beyond the job's minimum), one surplus sub-group, or, if nothing is surplus, the rest of the job. After each unit,
 a cheap check compares GPUs: would all pending tasks, the largest first, fit into what is free on nodes and what the
 units free? For each pending task, there must also be a node that filters could accept. If the check fails, nothing is
-proposed. If it passes, the generator that searches proposes some of the collected units. There are two generators:
+proposed. If it passes, a generator (see `solver`) proposes some of the collected units. There are two generators:
 
 - `node_local` looks at each node of the job that the last unit is from, and proposes all units of the jobs that lose a
   task on this node.

@@ -8,8 +8,8 @@ up to the whole topology, if no level is required). If some tasks already have n
 that contain these nodes are used.
 
 Within a level, the fullest domains are tried first. Two racks, for example, are ordered first by how full their zones
-are, then their blocks, then the racks themselves. How full a domain is, depends on one resource: that whose requested
-part of the free amount is the largest.
+are, then their blocks, then the racks themselves. How full a domain is depends on one resource: the one of which the
+tasks request the largest part of the free amount.
 
 Differs from KAI-Scheduler in one case. If a job requires one zone, for example, and all nodes are in one rack, KAI
 computes free resources for the rack only, and treats the zone as full.
