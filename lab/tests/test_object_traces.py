@@ -172,20 +172,25 @@ def test_pods_of_a_group_for_two_gpu_models_are_two_jobs(tmp_path: Path) -> None
     assert sorted((job.gpu_models, job.workers) for job in trace.jobs) == [(("A100",), 2), (("T4",), 1)]
 
 
-def test_pod_that_was_over_when_the_recording_began_is_left_out(tmp_path: Path) -> None:
-    """Neither its next change nor its deletion tells when it ended."""
+def test_pods_of_a_recording_whose_run_is_unknown_are_left_out(tmp_path: Path) -> None:
+    """One was over when the recording began; the other was deleted while it waited."""
     over = pod("over", created=None, spec={"nodeName": "a"}, status={"phase": "Succeeded"})
     made = [
         {"time": clock(0), "event": "Add", "resource": over},
         {"time": clock(5), "event": "Update", "resource": over},
         {"time": clock(7), "event": "Add", "resource": pod("waits", created=None)},
+        {"time": clock(8), "event": "Add", "resource": pod("short", created=None)},
         {"time": clock(9), "event": "Delete", "resource": over},
+        {"time": clock(9), "event": "Delete", "resource": pod("short", created=None)},
     ]
     path = tmp_path / "record.jsonl"
     path.write_text("\n".join(map(json.dumps, made)) + "\n")
     trace = Trace.read(path)
     assert [job.name for job in trace.jobs] == ["waits"]
-    assert trace.notes == {"pods left out: ended at an unknown time": 1}
+    assert trace.notes == {
+        "pods left out: ended at an unknown time": 1,
+        "pods left out: deleted before they had a node": 1,
+    }
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 A pod arrives when it was created (in a recording: when its first change was recorded), and runs for the time from its
 start to its end. A pod that had not ended runs until the replay ends. Pods of one group with equal node selectors and
 equal requests for CPU, memory and GPUs are the workers of one job. Left out are pods that belong to a node (of a
-DaemonSet, or static ones), and pods that ended, if their start or end is unknown.
+DaemonSet, or static ones), pods that ended, if their start or end is unknown, and pods that were deleted before they
+had a node.
 """
 
 from __future__ import annotations
@@ -153,8 +154,9 @@ def _left_out(life: _Life) -> str:
         return "of a DaemonSet"
     if _MIRROR in (metadata.get("annotations") or {}):
         return "static"
-    is_unknown = _is_over(life.manifest) and (life.started is None or life.ended is None)
-    return "ended at an unknown time" if is_unknown else ""
+    if _is_over(life.manifest) and (life.started is None or life.ended is None):
+        return "ended at an unknown time"
+    return "deleted before they had a node" if life.ended is not None and life.started is None else ""
 
 
 def _is_over(pod: Object) -> bool:
