@@ -3,8 +3,8 @@ r"""Make the table of protobuf field numbers, for the embedded API server.
     python .ci/protobuf.py KUBERNETES/staging/src/k8s.io \
         packages/kube-testserver/kube_testserver/protobuf/fields.json.gz
 
-The script takes numbers, names and types from the tags of Kubernetes' Go structs. The module
-`kube_testserver.protobuf.decode` describes the form of a type.
+The script takes numbers and names from the tags of the fields of Kubernetes' Go structs, and types from the
+declarations of the fields. The module `kube_testserver.protobuf.decode` describes how the table writes a type.
 """
 
 from __future__ import annotations

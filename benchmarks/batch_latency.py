@@ -1,4 +1,4 @@
-"""Measure the decision time of a batch profile in a large cluster, also if it finds no victims, and replay a trace."""
+"""Measure how long a batch profile takes to decide in a large cluster, with and without victims, and replay a trace."""
 
 from __future__ import annotations
 

@@ -2,8 +2,9 @@
 
 Each dialect (one system's way to describe a group) has a `DialectStatus`, which defines the content of the status and
 how it changes. All members are counted again each time, so that restarts and deletions cause no drift (Koordinator
-#2030). `DialectStatus.next` changes the phase to the next phase; the controller calls it until nothing changes.
-Sources: the PodGroup controllers of scheduler-plugins and Koordinator; Kubernetes 1.36, `PodGroupScheduled`.
+#2030). `DialectStatus.next` returns the status one step on: new counts and, in most dialects, the next phase. The
+controller calls it until nothing changes. Sources: the PodGroup controllers of scheduler-plugins and Koordinator;
+Kubernetes 1.36, `PodGroupScheduled`.
 """
 
 from __future__ import annotations

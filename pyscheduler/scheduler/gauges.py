@@ -1,4 +1,4 @@
-"""The scheduler's gauges and counters that are computed at each scrape; between two scrapes they cost nothing."""
+"""The scheduler's gauges and counters that are read at each scrape, from values that the scheduler keeps anyway."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A drain makes a node unschedulable and evicts its pods. A lost node is in the state that Kubernetes' node controller
 gives a node whose kubelet is silent: the condition Ready is Unknown, and the taint `node.kubernetes.io/unreachable`
 keeps pods away and evicts those that are there, each after the time that it tolerates the taint (five minutes unless it
-says otherwise). Until then, its job goes on. A removed node takes its pods with it.
+says otherwise). The job of a pod goes on until the pod is evicted. A removed node takes its pods with it.
 
 A node group gets nodes for pods that are unschedulable and would fit on a node of its shape: as many as a first-fit
 packing needs, less those that are on their way. A node without pods for some time is removed, unless the group is then

@@ -1,8 +1,8 @@
 """A simulated cluster with the real scheduler; most kinds of scenario steps are methods.
 
-The scheduler and its client run on the in-process transport of the embedded API server; only the clock is virtual. A
-simulated kubelet runs bound pods. Objects are created through the API server, which validates them and fills in
-defaults.
+The scheduler and its client are those that ship. They talk to the embedded API server in the same process, and their
+clock is virtual. A simulated kubelet runs bound pods. Objects are created through the API server, which validates them
+and fills in defaults.
 """
 
 from __future__ import annotations

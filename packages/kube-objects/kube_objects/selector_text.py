@@ -2,7 +2,7 @@ r"""Selectors written as text: ``labelSelector`` and ``fieldSelector`` of a list
 
 Label selectors follow the grammar of Kubernetes' lexer, quirks included: ``in`` is a valid label value, blanks may be
 anywhere, and ``x in (,a)`` allows the empty value. Field selectors have only the operators ``=``, ``==`` and ``!=``; in
-their values a backslash escapes ``\\``, ``,`` and ``=``. Errors are worded as by the API server.
+their values a backslash escapes itself, ``,`` and ``=``. Errors are worded as by the API server.
 """
 
 from __future__ import annotations

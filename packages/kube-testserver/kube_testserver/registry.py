@@ -1,8 +1,9 @@
 """Create, update and delete objects in the store, and apply the rules for writes.
 
 A write reads the stored record, builds the next object from it (keeps system fields, fills in defaults, runs checks)
-and replaces the record. No other write can happen in between. A client gets a conflict only if its request names a
-version or a uid that is not that of the present object. A write that changes nothing is skipped and causes no event.
+and replaces the record. No other write can happen in between. Another write makes a request fail only if the request
+names a version or a uid that is not that of the present object. A write that changes nothing is skipped and causes no
+event.
 
 The registry handles objects in their stored form, without kind and apiVersion. `take_in` converts what a client sent to
 this form, and `Resource.head` adds kind and apiVersion again.

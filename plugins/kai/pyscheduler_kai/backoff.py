@@ -1,9 +1,9 @@
-"""Groups of KAI with `schedulingBackoff: 1`: each node pool tries such a group once.
+"""Groups of KAI with `schedulingBackoff: 1`: a node pool that could not place such a group leaves it to other pools.
 
-If the scheduler of a pool cannot place the group, it writes a scheduling condition with the name of the pool. This
-scheduler does not try the group again while this condition is the group's last one. Another component can then assign
-the group to another pool. Source: KAI-Scheduler, `pkg/scheduler/cache/cluster_info/cluster_info.go`
-(isPodGroupUpForScheduler).
+If the scheduler of a pool cannot place the group, it writes a scheduling condition with the name of the pool. While
+this condition is the last one of a group without bound pods, this scheduler does not try the group again. Another
+component can then assign the group to another pool. Source: KAI-Scheduler,
+`pkg/scheduler/cache/cluster_info/cluster_info.go` (isPodGroupUpForScheduler).
 """
 
 from __future__ import annotations

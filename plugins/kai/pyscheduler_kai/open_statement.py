@@ -1,7 +1,8 @@
-"""The statement of a simulation: evicts tasks (pods) in the simulation, and undoes or commits these evictions.
+"""Simulate the eviction of tasks (pods) in a statement, and undo these evictions or carry them out.
 
-Undo and commit are split into steps, so that other work can run in between. An eviction plan (in KAI, a scenario) may
-name a task twice. KAI then subtracts the task from the sums of its queues twice. This module does the same.
+A statement is a list of changes that can be undone. Undo and commit are split into steps, so that other work can run in
+between. An eviction plan (in KAI, a scenario) may name a task twice. KAI then subtracts the task's resources twice from
+what its queue and the parent queues have allocated. This module does the same.
 """
 
 from __future__ import annotations

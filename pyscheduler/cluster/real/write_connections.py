@@ -5,8 +5,8 @@ times as long as sending a binding and reading its answer. In this module, async
 httptools parses the answers, and the bytes that all requests have in common are prepared once. Lists, watches and
 requests through a proxy use aiohttp.
 
-Each connection carries one request at a time. So there are as many connections as requests were in flight at once,
-which `concurrency` limits. A request takes the connection that was used last; connections that stay idle are closed.
+Each connection carries one request at a time. The module `concurrency` limits the requests in flight, and so the
+connections. A request takes the connection that was used last; connections that stay idle are closed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read files of batch cases, run each case with the system that it belongs to, and return the answers in order."""
+"""Read files of cases for batch schedulers, and return the decisions for each case in the order of the file."""
 
 from __future__ import annotations
 

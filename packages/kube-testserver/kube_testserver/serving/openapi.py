@@ -7,8 +7,8 @@ schemas.
 For a `List`, kubectl requests /openapi/v2 in protobuf, and checks only kinds that this document describes. So
 /openapi/v2 describes nothing: in protobuf it has no bytes, in JSON no definitions.
 
-Differs from kube-apiserver: /openapi/v2 is empty. In /openapi/v3, schemas have names and types of fields but no
-descriptions, and only the operations that kubectl looks for are listed.
+Differs from kube-apiserver: /openapi/v2 is empty. In /openapi/v3, schemas of built-in kinds have no descriptions,
+and only the operations that kubectl looks for are listed.
 """
 
 from __future__ import annotations

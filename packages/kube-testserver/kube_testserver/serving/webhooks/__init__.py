@@ -6,8 +6,9 @@ Nothing is stored before all webhooks have answered. If the object in the store 
 called again. If no webhook is configured, a request is hardly slower: the server only finds that two collections are
 empty.
 
-Source: Kubernetes 1.36, `apiserver/pkg/admission/plugin/webhook`. Differs from Kubernetes: the rules of a webhook are
-compared only with the resource and version of the request (`matchPolicy: Exact`), a webhook must be configured by URL
-and not by a Service, and a webhook is not called again after a later webhook has changed the object
-(`reinvocationPolicy`). Webhooks are not called for reviews of access and tokens, or for writes of the server itself.
+Source: Kubernetes 1.36, `apiserver/pkg/admission/plugin/webhook`. Differs from Kubernetes: the rules of a webhook
+match only the resource and version that the request names, as with `matchPolicy: Exact`; a webhook must be configured
+by URL and not by a Service; and a webhook is not called again after a later webhook has changed the object
+(`reinvocationPolicy`). Webhooks are not called for TokenReviews, for SubjectAccessReviews and their variants, or for
+writes of the server itself.
 """

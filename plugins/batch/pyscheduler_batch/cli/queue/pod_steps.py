@@ -1,4 +1,6 @@
-"""The steps of `kubectl queue explain` for `pyscheduler explain POD`, if the pod belongs to a job of a batch system.
+"""Show in `pyscheduler explain POD` the steps that the pod's job has on its way to its nodes.
+
+`kubectl queue explain` shows the same steps. There are some only if the pod belongs to a job of a batch system.
 
 If no profile of the configuration has the schedulerName of the pod, the default configuration of the batch system is
 assumed, as `kubectl queue explain` does without `--config`.
