@@ -1,9 +1,8 @@
-"""Pods of about the largest size that an API server takes: each is tried, none holds the loop for long."""
+"""Huge pods: each is tried, none holds the loop for long."""
 
 from __future__ import annotations
 
 import functools
-import gc
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +13,7 @@ from pyscheduler.testing import FakeCluster
 from tests.threats.attack import (
     HOLD_SECONDS,
     HUGE_HOLD_SECONDS,
+    MANY,
     add_nodes,
     assert_ordinary_pod_is_bound,
     huge_pod,
@@ -24,8 +24,6 @@ from tests.threats.attack import (
 
 pytestmark = pytest.mark.slow
 
-MANY = 10_000
-NOWHERE = {"nowhere": "x"}
 ZONE = "zone"
 HOST = "kubernetes.io/hostname"
 
@@ -146,7 +144,7 @@ PODS = [
     ),
     pytest.param(
         lambda: huge_pod(
-            spec={"topologySpreadConstraints": [spread(f"k{i}", "DoNotSchedule", "a") for i in range(2 * MANY)]}
+            spec={"topologySpreadConstraints": [spread(f"k{i}", "DoNotSchedule", "a") for i in range(MANY)]}
         ),
         False,
         True,
@@ -229,7 +227,7 @@ async def test_a_huge_pod_holds_up_nobody(
 
 
 async def test_named_nodes_are_joined_in_linear_time(cluster: FakeCluster) -> None:
-    """A node affinity with 10,000 terms that each name a node costs what other terms cost."""
+    """A node affinity with thousands of terms that each name a node costs what other terms cost."""
     add_nodes(cluster, 10)
     framework = cluster.framework()
     await framework.start()
@@ -238,7 +236,7 @@ async def test_named_nodes_are_joined_in_linear_time(cluster: FakeCluster) -> No
     plant(cluster, [huge_pod(affinity=node_terms(*terms))])
     holds = await settled_holds(cluster)
     assert not framework.result("huge").bound
-    assert holds.longest < 0.2
+    assert holds.longest < HUGE_HOLD_SECONDS / 3
     cluster.delete_pod("huge")
 
 
@@ -265,16 +263,13 @@ async def test_huge_pods_that_come_and_go_leave_nothing_behind(cluster: FakeClus
     framework = cluster.framework()
     await framework.start()
     sizes = []
-    gc.collect()
-    gc.freeze()
-    for number in range(24):
-        terms = (expression(f"k{number}-{i}", "In", "v") for i in range(MANY // 2))
+    for number in range(14):
+        terms = (expression(f"k{number}-{i}", "In", "v") for i in range(5000))
         plant(cluster, [huge_pod(affinity=node_terms(*terms))])
         await cluster.clock.advance(0)
         assert len(framework.scheduler.queue) == 1
         cluster.delete_pod("huge")
         await cluster.clock.advance(0)
         sizes.append(resident_mib())
-    gc.unfreeze()
     # Without a limit by weight each of them leaves 4 to 5 MiB.
-    assert sizes[-1] - sizes[9] < 30
+    assert sizes[-1] - sizes[6] < 15
