@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +11,11 @@ from pyscheduler.cli.main import main
 
 #: Runs `pyscheduler`; returns exit code, output and complaints.
 Run = Callable[..., tuple[int, str, str]]
+
+
+def other_hash_seed() -> dict[str, str]:
+    """Return an environment in which Python orders sets of text otherwise than in this process."""
+    return {**os.environ, "PYTHONHASHSEED": "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"}
 
 
 @pytest.fixture

@@ -102,7 +102,7 @@ def test_philly_is_replayed_alike(vc: str, config: str) -> None:
 @pytest.mark.parametrize("config", ["", "bin-packing"])
 def test_plain_pods_are_replayed_alike(config: str) -> None:
     """Jobs of one worker, more than there is room for."""
-    assert_twins(replays(crowd(5 * settings.default.max_examples, workers=lambda _: 1), config, nodes="3x8gpu"))
+    assert_twins(replays(crowd(3 * settings.default.max_examples, workers=lambda _: 1), config, nodes="3x8gpu"))
 
 
 @pytest.mark.slow
@@ -112,7 +112,7 @@ def test_preemption_is_replayed_alike(config: str) -> None:
 
     Whether a pod shares the failure of another one or is tried depends on the turn in which an event arrives.
     """
-    count = 4 * settings.default.max_examples
+    count = 3 * settings.default.max_examples
     jobs = crowd(count, priority=lambda rng: rng.choice([0, 0, 100, 1000]), workers=lambda _: 1)
     found = assert_twins(replays(jobs, config, nodes="3x8gpu"), has_equal_attempts=False)
     assert any(len(run["spans"]) > 1 for run in found["runs"]), "no job was evicted"
@@ -121,7 +121,7 @@ def test_preemption_is_replayed_alike(config: str) -> None:
 @pytest.mark.slow
 def test_shared_gpus_are_replayed_alike() -> None:
     """Workers with parts of GPUs get devices, which the plugin writes to their annotations."""
-    jobs = crowd(60, gpus=lambda _: 1, gpu_milli=lambda rng: rng.choice([200, 500, 1000]), workers=lambda _: 1)
+    jobs = crowd(30, gpus=lambda _: 1, gpu_milli=lambda rng: rng.choice([200, 500, 1000]), workers=lambda _: 1)
     assert_twins(replays(jobs, "", nodes="1x4gpu"))
 
 
@@ -129,7 +129,7 @@ def test_shared_gpus_are_replayed_alike() -> None:
 @pytest.mark.parametrize("name", ["fifo", "drf", pytest.param("proportion", marks=pytest.mark.long), "capacity", "kai"])
 def test_queues_are_replayed_alike(name: str) -> None:
     """With reclaim: under three of the policies, pods are evicted and jobs restarted."""
-    jobs, cluster = crowd(3 * settings.default.max_examples), Cluster.uniform(6)
+    jobs, cluster = crowd(2 * settings.default.max_examples), Cluster.uniform(6)
     policy = policy_named(name)
     plan = queue_plan(policy, teams_of(jobs, cluster), jobs)
 

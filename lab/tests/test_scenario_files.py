@@ -20,7 +20,7 @@ CASES = [
 
 
 #: `make test` pops from backoff in one of so many scenarios.
-SHARE = 4
+SHARE = 8
 WITH_POP = [
     pytest.param(*case.values, True, id=f"{case.id}-pop from backoff", marks=pytest.mark.long if at % SHARE else [])
     for at, case in enumerate(CASES)
