@@ -24,16 +24,6 @@ from tests.processes import PATIENCE_SECONDS
 FAST = Path(__file__).parents[2] / "configs" / "default.yaml"
 
 
-#: Runs `pyscheduler` with a watchdog that waits for longer than the two seconds after the ten of an orderly end: on a
-#: busy machine the interpreter itself may take that long.
-_PATIENT = """
-from kube_pyscheduler import main
-from pyscheduler.serving import watchdog
-watchdog._END_SECONDS, watchdog._LAST_RESORT_SECONDS = 100.0, 120.0
-main()
-"""
-
-
 class Program:
     """One `pyscheduler` process and all the lines it has written so far."""
 
@@ -94,15 +84,15 @@ class Program:
 
 @asynccontextmanager
 async def program(
-    *arguments: str, env: Mapping[str, str] | None = None, launcher: Sequence[str] = (), is_patient: bool = False
+    *arguments: str, env: Mapping[str, str] | None = None, launcher: Sequence[str] = (), patch: str = ""
 ) -> AsyncIterator[Program]:
     """Run `pyscheduler` with these arguments while the block runs; a launcher is a command that is given all of it.
 
-    With no launcher, the program is forked from a process that has imported it. `is_patient` is for tests of an end
-    that takes as long as it may: its watchdog waits for a slow machine, too.
+    With no launcher, the program is forked from a process that has imported it. `patch` is code that runs before the
+    program, for tests of what takes seconds: it changes how many.
     """
     environment = {**os.environ, **(env or {})}
-    code = _PATIENT if is_patient else ""
+    code = f"{patch}\nfrom kube_pyscheduler import main\nmain()" if patch else ""
     if forked.IS_POSSIBLE and not launcher:
         running = Program(await forked.start(*arguments, env=environment, code=code))
     else:

@@ -6,8 +6,6 @@ import asyncio
 import signal
 from pathlib import Path
 
-import pytest
-
 from tests.integration.programs import FAST, Program, program
 from tests.processes import PATIENCE_SECONDS
 
@@ -78,10 +76,14 @@ async def test_a_short_demo_with_gpus_one_by_one() -> None:
     assert "leave out --config" in demo.err[-1]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-async def test_no_server_is_left_behind(number: signal.Signals) -> None:
+async def test_no_server_is_left_behind() -> None:
     """Ctrl-C, SIGTERM and even SIGKILL take the server along; the first two without a traceback."""
-    async with program(*DEMO) as demo:
+    await asyncio.gather(*map(ends_with_its_server, (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)))
+
+
+async def ends_with_its_server(number: signal.Signals) -> None:
+    """Send a signal to a demo while it schedules."""
+    async with program(*DEMO, "--pods", "3000") as demo:
         server = await server_of(demo)
         demo.send(number)
         code = await demo.ended()

@@ -146,7 +146,7 @@ def test_no_group_is_ever_bound_in_part_and_no_pod_is_lost(way: Way) -> None:
     run_state_machine_as_test(
         Histories,
         settings=settings(
-            max_examples=max(4, settings.default.max_examples // 5),
+            max_examples=settings.default.max_examples // 5,
             stateful_step_count=25,
             database=None,
             deadline=None,

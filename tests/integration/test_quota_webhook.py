@@ -259,7 +259,8 @@ async def test_it_allows_everything_until_its_caches_are_filled(installed: Insta
 
 async def test_certificate_is_read_again(installed: Installed) -> None:
     """A renewed certificate is shown to new connections without a restart."""
-    async with program(*installed.webhook()) as webhook:
+    patch = "from pyscheduler_quota.cli import webhook_server\nwebhook_server._RELOAD_SECONDS = 1.0"
+    async with program(*installed.webhook(), patch=patch) as webhook:
         client = await Client.of(webhook, installed.authority)
         assert (await client.ask("/livez"))[0] == 200
         installed.certify("two")
