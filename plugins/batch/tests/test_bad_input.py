@@ -25,6 +25,8 @@ from pyscheduler_batch.sessions.assembly import sessions_of
 from pyscheduler_lab.testing import PROFILE, BatchCluster, gpus
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from pyscheduler.runtime.assembly.registry import Registry
@@ -379,31 +381,43 @@ async def test_a_policy_that_raises(batch: BatchCluster) -> None:
     assert batch.nodes_of("one") == ["n0"]
 
 
-@pytest.mark.sampled(45)
+#: By preset, the methods of a policy that return arrays.
+ROLES = [
+    ("kai", "filter_nodes"),
+    ("kai", "score_nodes"),
+    ("kai", "may_evict"),
+    ("volcano", "filter_nodes"),
+    ("volcano", "score_nodes"),
+    ("volcano", "preemptable"),
+    ("volcano", "reclaimable"),
+    ("kube_batch", "preemptable"),
+    ("kube_batch", "reclaimable"),
+]
+WRONG_SHAPES: dict[str, Callable[[int], object]] = {
+    "length": lambda size: np.ones(1, dtype=np.bool_) if size != 1 else np.ones(2, dtype=np.bool_),
+    "dimensions": lambda size: np.ones((size, 1)),
+    "list": lambda size: [True] * size,
+    "scalar": lambda _: True,
+    "not numbers": lambda size: np.full(size, np.nan),
+}
+
+
+# One function checks the arrays of scores, another one all others. `make test` has every wrong shape for both, and one
+# for each other method.
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize(
-    ("batch", "role"),
+    ("batch", "role", "answer"),
     [
-        ("kai", "filter_nodes"),
-        ("kai", "score_nodes"),
-        ("kai", "may_evict"),
-        ("volcano", "filter_nodes"),
-        ("volcano", "score_nodes"),
-        ("volcano", "preemptable"),
-        ("volcano", "reclaimable"),
-        ("kube_batch", "preemptable"),
-        ("kube_batch", "reclaimable"),
+        pytest.param(
+            *case,
+            answer,
+            id=f"{'-'.join(case)}-{name}",
+            marks=[] if at < 2 or at % len(WRONG_SHAPES) == kind else pytest.mark.long,
+        )
+        for at, case in enumerate(ROLES)
+        for kind, (name, answer) in enumerate(WRONG_SHAPES.items())
     ],
     indirect=["batch"],
-)
-@pytest.mark.parametrize(
-    "answer",
-    [
-        pytest.param(lambda size: np.ones(1, dtype=np.bool_) if size != 1 else np.ones(2, dtype=np.bool_), id="length"),
-        pytest.param(lambda size: np.ones((size, 1)), id="dimensions"),
-        pytest.param(lambda size: [True] * size, id="list"),
-        pytest.param(lambda _: True, id="scalar"),
-        pytest.param(lambda size: np.full(size, np.nan), id="not numbers"),
-    ],
 )
 async def test_a_policy_that_returns_an_array_of_the_wrong_shape(batch: BatchCluster, role: str, answer: Any) -> None:
     """The answer decides about nothing: the pass fails, and pods name the policy, the method and both shapes."""

@@ -8,11 +8,13 @@ from itertools import combinations
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from pyscheduler_lab.simulation.batch_cases.kai import run_case
 
 _FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
-_CASES = 120
+#: Clusters to search.
+_CASES = 8 * settings.default.max_examples
 
 
 def _tree(rng: random.Random) -> list[dict[str, Any]]:

@@ -56,7 +56,7 @@ async def twin(sessions: Sessions) -> tuple[list[tuple[Any, ...]], dict[str, dic
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])
 async def test_a_pass_decides_alike_with_and_without_memory(kai: BatchCluster, seed: int) -> None:
     """While jobs come, grow, end and are evicted, each pass equals one that reads all jobs anew."""
     rng = random.Random(seed)

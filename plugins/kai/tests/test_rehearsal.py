@@ -25,7 +25,7 @@ STEPS = 16
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 7])
+@pytest.mark.parametrize("seed", [1, pytest.param(7, marks=pytest.mark.long)])
 async def test_rehearsed_simulations_have_the_result_of_real_ones(
     kai: BatchCluster, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

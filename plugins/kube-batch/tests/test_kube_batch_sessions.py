@@ -129,8 +129,7 @@ def results_of(run: Run) -> dict[str, str]:
     return found
 
 
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", [0, *(pytest.param(block, marks=pytest.mark.long) for block in range(1, 4))])
 def test_sessions_decide_as_the_model(block: int) -> None:
     """Bound, reserved, promised and evicted pods and their nodes agree on random clusters."""
     counts: Counter[str] = Counter()

@@ -67,7 +67,7 @@ def test_an_idle_batch_profile_changes_no_decision() -> None:
     """Ordinary pods get the same nodes, and preempt the same pods, with a batch profile beside theirs and without."""
     counts: Counter[str] = Counter()
 
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=settings.default.max_examples, deadline=None)
     @given(
         nodes=st.lists(st.integers(4, 12), min_size=2, max_size=5),
         pods=st.lists(POD, min_size=6, max_size=16),
