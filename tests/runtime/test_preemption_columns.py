@@ -424,14 +424,14 @@ def test_columns_change_nothing_but_the_time_it_takes(monkeypatch: pytest.Monkey
         assert world.columns is not None
         fired["numbers taken back"] += world.columns._node_shapes.epoch
 
-    @settings(max_examples=25, derandomize=True, deadline=None)
+    @settings(max_examples=settings.default.max_examples, derandomize=True, deadline=None)
     @given(st.integers(0, 2**32))
     def play_any(seed: int) -> None:
         asyncio.run(play(seed))
 
     play_any()
     print(dict(sorted(fired.items())))  # noqa: T201 - how often each way was gone
-    assert not [name for name in WAYS if fired[name] < 5]
+    assert not [name for name in WAYS if fired[name] < 2]
 
 
 WAYS = (

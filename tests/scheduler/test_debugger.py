@@ -166,13 +166,13 @@ async def test_of_very_many_differences_the_number_is_logged(
 async def test_a_dump_of_a_large_cluster_does_not_block_the_loop(
     cluster: FakeCluster, log: pytest.LogCaptureFixture
 ) -> None:
-    """5,000 nodes, 15,000 bound and 5,000 waiting pods: no step of dump and comparison takes over 50 ms."""
+    """2,000 nodes, 6,000 bound and 2,000 waiting pods: no step of dump and comparison takes over 50 ms."""
     # Planted: to have each object admitted takes most of the time of this test.
-    plant(cluster, (node_manifest(f"n{number}", allocatable={"cpu": "4"}) for number in range(5000)))
+    plant(cluster, (node_manifest(f"n{number}", allocatable={"cpu": "4"}) for number in range(2000)))
     requests = {"cpu": "1"}
-    bound = (pod_manifest(f"p{i}", node_name=f"n{i % 5000}", requests=requests) for i in range(15_000))
+    bound = (pod_manifest(f"p{i}", node_name=f"n{i % 2000}", requests=requests) for i in range(6000))
     plant(cluster, bound)
-    plant(cluster, (pod_manifest(f"w{number}", scheduling_gates=["wait"]) for number in range(5000)))
+    plant(cluster, (pod_manifest(f"w{number}", scheduling_gates=["wait"]) for number in range(2000)))
     framework = cluster.framework()
     await framework.settle()
     debugger = Debugger(framework.scheduler)
@@ -184,6 +184,6 @@ async def test_a_dump_of_a_large_cluster_does_not_block_the_loop(
         await asyncio.sleep(0)
         holds.append(time.thread_time() - began)
     assert log.messages[-1] == "Cache comparer finished mismatch=false"
-    assert len(log.messages) > 10_000
-    # One in a hundred may be the garbage collector's, or another program's.
-    assert sorted(holds)[-3] < 0.05 * max(slow, slowness()), sorted(holds)[-5:]
+    assert len(log.messages) > 4000
+    # One may be the garbage collector's. Both parts of a dump in one step each would be two.
+    assert sorted(holds)[-2] < 0.05 * max(slow, slowness()), sorted(holds)[-5:]

@@ -35,7 +35,7 @@ def evicted_one_by_one(units: Iterable[Unit], free: int, wanted: int) -> set[str
 
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("counts", [True, False], ids=["places are counted", "places are tried"])
-@pytest.mark.parametrize("seed", range(18))
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(6, 18))])
 async def test_random_clusters_against_a_search_unit_by_unit(cluster: FakeCluster, seed: int, counts: bool) -> None:
     """Counting places, and trying several units at a time, leave the victims that trying single ones leaves."""
     rng = random.Random(seed)

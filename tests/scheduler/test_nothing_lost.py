@@ -53,13 +53,10 @@ class Histories(RuleBasedStateMachine):
             self.world.end()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_no_history_loses_a_pod() -> None:
     """Whatever hypothesis comes up with, in the end every pod has its node, and nothing is held for nobody."""
-    examples = max(5, settings.default.max_examples // 3)
-    run_state_machine_as_test(
-        Histories, settings=settings(max_examples=examples, stateful_step_count=30, deadline=None)
-    )
+    run_state_machine_as_test(Histories, settings=settings(max_examples=13, stateful_step_count=30, deadline=None))
 
 
 @pytest.mark.slow

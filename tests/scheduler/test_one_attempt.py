@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 import pytest
+from hypothesis import settings
 
 from pyscheduler.api import Pod
 from pyscheduler.framework import Code, NodeStatuses, PreFilterResult, Status
@@ -422,7 +423,7 @@ async def attempt(seed: int, fired: Counter[str]) -> None:
 async def test_every_attempt_ends_as_the_model_says() -> None:
     """Node or message, reason, plugins to ask and nomination, whatever plugins answer at whatever point."""
     fired: Counter[str] = Counter()
-    for seed in range(60):
+    for seed in range(4 * settings.default.max_examples):
         await attempt(seed, fired)
     print(dict(sorted(fired.items())))  # noqa: T201 - how often each rule had its turn
     points = ("PreFilter", "Score", "Reserve", "Permit", "PreBindPreFlight", "PreBind")

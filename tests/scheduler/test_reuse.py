@@ -43,13 +43,10 @@ class Histories(RuleBasedStateMachine):
             self.patches.undo()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_no_history_leads_to_another_decision() -> None:
     """Whatever hypothesis comes up with, what is kept says what the plugins would say."""
-    examples = max(5, settings.default.max_examples // 5)
-    run_state_machine_as_test(
-        Histories, settings=settings(max_examples=examples, stateful_step_count=25, deadline=None)
-    )
+    run_state_machine_as_test(Histories, settings=settings(max_examples=8, stateful_step_count=25, deadline=None))
 
 
 @pytest.mark.slow

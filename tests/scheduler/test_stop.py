@@ -103,7 +103,7 @@ async def test_allowed_pods_are_bound_before_the_stop(cluster: FakeCluster) -> N
     cluster.add_node("n1", allocatable={"cpu": "1000", "pods": "1000"})
     framework = cluster.framework(enable=[Gate])
     await framework.start()
-    names = [f"p{number}" for number in range(800)]
+    names = [f"p{number}" for number in range(300)]
     for name in names:
         cluster.add_pod(name, requests={"cpu": "1"})
     await cluster.clock.advance(1)
