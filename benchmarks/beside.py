@@ -5,7 +5,8 @@
 Each program gets the same configuration file, whose profile schedules the pods of the benchmark. A round begins with
 all measured pods created and no scheduler running. Two times are measured: from the start of the program to the first
 binding (the cost of a restart), and from the first binding to the last. A watch counts the bindings, so no scheduler
-reports about itself. The API server and etcd use the same cores, so only rows of the same machine can be compared.
+reports about itself. The API server and etcd share the machine's cores with the measured program, so only results from
+the same machine can be compared.
 """
 
 from __future__ import annotations

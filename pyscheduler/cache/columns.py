@@ -1,11 +1,12 @@
 """The nodes of a snapshot as rows: their NodeInfos, and beside them one array or index per quantity.
 
-Rows have no gaps: a new node is appended, and the last node takes the row of a removed one. A row is updated in two
-parts. First, the fields of the node object are written: amounts always, labels, taints and images if they changed.
-Second, the sums over the node's pods are written with one assignment into the table of usage; then the indexes of
-ports, claims and affinity are updated, which costs little for pods without any of these.
+Rows have no gaps: a new node is appended, and the last node takes the row of a removed one. If a node object changed,
+its amounts are written again, and its labels and taints if they changed. In each update of a row, one assignment writes
+the sums over the node's pods into the table of usage. Then the indexes of ports, claims and affinity are updated, which
+costs little for pods without any of these.
 
-This module knows neither the cache nor trial changes (statements): the owner of the columns says which row changed.
+This module knows nothing of the cache, or of trials that change nodes and undo the changes: the owner of the columns
+says which row changed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The nodes and pods of the cluster as of one moment, which trials may change and restore.
 
-A snapshot follows a cache: `Cache.update_snapshot` copies what changed since the last update. Between updates, only
-statements change its nodes: lists of trial changes that can be undone (`runtime.statement`). `place`, `evict` and
-`nominate` change the snapshot and its arrays (columns) at once.
+A snapshot follows a cache: `Cache.update_snapshot` copies what changed since the last update. Between updates, its
+nodes change only while a checkpoint is open, so that each change can be undone. `place` and `evict` update the
+snapshot's arrays (columns) at once.
 
 A checkpoint opens a frame. The first time that a node changes within a frame, its NodeInfo is set aside and a copy
 takes its place. A rollback puts the original objects back and updates their rows, so its cost grows with the number of

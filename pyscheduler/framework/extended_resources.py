@@ -3,12 +3,12 @@
 A pod may request devices as an extended resource. Then a device class names the resource (`spec.extendedResourceName`),
 or the resource is named after the class (`deviceclass.resource.kubernetes.io/<name>`). On nodes that do not offer the
 resource themselves, NodeResourcesFit leaves the check to DynamicResources. Both plugins read the mapping of this
-module, and DynamicResources updates it; without that plugin, no resource has a class.
+module. DynamicResources supplies the classes; without that plugin, no resource has a class.
 
 Differs from kube-scheduler:
 
 - If several classes name one resource, pyscheduler uses the newest one that exists; in kube-scheduler, after the newest
-  class was deleted or renamed, the resource has no class until one of the others changes.
+  class was deleted or names another resource, the resource has no class until one of the other classes changes.
 - Each of the older classes still provides the resource that is named after the class; in kube-scheduler it does not.
 - Without DynamicResources, pyscheduler's NodeResourcesFit checks these resources; kube-scheduler's accepts any node.
 

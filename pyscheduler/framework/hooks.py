@@ -1,7 +1,7 @@
 """The pluggy hook by which a Python package registers its plugins with pyscheduler.
 
 The package declares an entry point in the group `pyscheduler` that names its hook module, and that module implements
-`pyscheduler_register`. The module must import quickly: it names classes as `module:Class` strings, and pyscheduler
+`pyscheduler_register`. The module must import quickly: it names classes as `module:Class` strings, and the scheduler
 imports a class only if a profile enables it. pluggy calls the hook once, at the start.
 """
 

@@ -6,14 +6,14 @@ cycle; after an error, because something (for example the API server) may be ove
 
 - pods whose attempt ended with an error
 - rejected pods
-- rejected pods that must serve their whole backoff: held pods (see `sub_queues`), and pods for which a plugin has set
+- rejected pods that must serve their whole backoff: held pods (see `sub_queues`), and pods with
   `AfterFailure.serve_backoff`
 
 With the feature gate SchedulerPopFromBackoffQ, the first rejected pod is popped from backoffQ when activeQ is empty,
 before its backoff is over. The feature also rounds ends of backoff down to whole seconds. Pods whose backoff ends in
 the same second leave backoffQ together at the next whole second; the rejected ones are ordered by QueueSort. Without
-the feature, pods are ordered by the exact ends of their backoff. Once a second, counted from the start of the queue,
-all pods whose backoff is over leave backoffQ.
+the feature, pods are ordered by the exact ends of their backoff. Pods whose backoff is over leave backoffQ at the next
+tick; ticks are a second apart, counted from the scheduler's start.
 
 Differs from kube-scheduler: whole seconds are seconds of the `Clock`; in kube-scheduler, of the wall clock. Source:
 kube-scheduler 1.36, `backoff_queue.go`.

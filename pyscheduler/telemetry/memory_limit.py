@@ -1,8 +1,8 @@
 """Find how much memory the process may use before the kernel kills it.
 
-That is the smallest limit of the cgroups that contain the process, as in a container; without a limit, it is the memory
-of the machine. The alert on memory compares this with `process_resident_memory_bytes`, and so needs no metrics of the
-kubelet.
+That is the smallest memory limit of the cgroups that contain the process (in a container, its limit), and at most the
+memory of the machine. The alert on memory compares this with `process_resident_memory_bytes`, and so needs no metrics
+of the kubelet.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read the task lists of openb, a production GPU cluster: pods that share GPUs, and pods that need certain models.
+"""Read the task lists of openb, a production GPU cluster: pods that share GPUs, and pods that need certain GPU models.
 
 A task arrives when it was created, and runs for the time between its scheduling and its deletion; a task that was never
 scheduled, for the time between its creation and its deletion. A list without times is a list of demands: the tasks

@@ -1,7 +1,7 @@
 """CEL's types, as the type checker uses them.
 
-Within one compilation, equal types are the same object, however large they are, so comparing two costs nothing.
-Repeated parts are shared: a map of maps of maps takes one object per level, not one per leaf.
+A `TypePool` makes only one object for equal types, so that large types are compared fast. Types that repeat a part
+share its object. Each compilation has a pool; another one belongs to the signatures of functions.
 """
 
 from __future__ import annotations

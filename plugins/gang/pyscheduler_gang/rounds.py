@@ -1,14 +1,14 @@
 """Rounds of attempts of a gang: the turns of its members, and the members that are activated.
 
-In a round, a member has at most one turn (see `record`). A refused pod waits among the unschedulable pods until an
+In a round, each member usually has one turn (see `record`). A refused pod waits among the unschedulable pods until an
 event retries it. For example, a new node retries only the member that did not fit, but one member cannot complete a
-round. So the member that opens a round activates the other members of the gang group.
+round. So the member that opens a round activates the other members of the gang group (gangs that start together).
 
-A round may have fewer turns than the gang has members. Without another limit, members could then activate each other
-for ever. The limit is a *pass*: within a pass, no member is activated again after it was tried. A pass begins when a
-member is retried because of an event, or when a change may help the gang. If a member is retried because another member
-activated it, the current pass continues, even if the member opens a new round. Passes also limit the attempts of
-members that have no turns.
+A round may have fewer turns than the gang has members. Then a member that is left opens the next round, and would
+activate members that were tried before. These could do the same, and so on for ever. The limit is a *pass*: a member
+that opens a round activates only members that were not tried in this pass. A new pass begins after an event that
+retries a member, or a change that may help the gang. Passes also limit the attempts of gangs whose rounds are turned
+off (`skipCheckScheduleCycle`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Helpers for Volcano's policies and actions: states and priority of pods. Source: Volcano `api/job_info.go`."""
+"""Small rules about jobs and pods that Volcano's plugins and actions share. Source: Volcano `api/job_info.go`."""
 
 from __future__ import annotations
 

@@ -2,5 +2,5 @@
 
 Belongs here: one pure function for each kind (a rule), from a workload to the objects that its controller makes; the
 table of rules (`table`); and the loop that creates and deletes the objects (`controllers`). Does not belong here: what
-runs in the pods, rolling updates, and groups that the PodGrouper makes.
+runs in the pods, rolling updates, and groups that another controller makes, such as KAI-Scheduler's PodGrouper.
 """
