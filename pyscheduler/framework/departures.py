@@ -3,7 +3,7 @@
 A preemption victim frees its resources only when the kubelet of its node reports that the pod has ended. The kubelet of
 a node that is not ready may never report that, and a pod may outlive its grace period, for example because a volume
 cannot be unmounted. So a victim counts as stuck if its node is not ready, or 30 s after the end of its grace period.
-Otherwise, the preemptor would wait for such a victim for ever.
+Without this rule, the preemptor would wait for such a victim for ever.
 """
 
 from __future__ import annotations

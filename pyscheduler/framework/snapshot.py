@@ -1,8 +1,8 @@
 """`Snapshot`: nodes and pods as they were at the start of a scheduling cycle, with changes that can be undone.
 
-`place`, `evict` and `nominate` change the snapshot and its arrays at once; `rollback` to a checkpoint restores the
-identical state, in every array. The scheduler uses these methods to place the members of a gang and to search for
-victims.
+`place` and `evict` change the nodes and their arrays at once, and `nominate` changes the nominated pods. `rollback` to
+a checkpoint restores the identical state, in every array. The scheduler uses these methods to place the members of a
+group and to search for victims.
 """
 
 from __future__ import annotations

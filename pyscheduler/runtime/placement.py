@@ -4,9 +4,9 @@
 without them it never suspends, and `run_now` can run it. `feasible_nodes` and `fits_on` run the steps up to Filter, for
 callers that only ask whether a pod fits. Scheduling cycles and trials call these functions.
 
-The pipeline usually filters all nodes. If `percentageOfNodesToScore` is set, the nodes are in zone order; the search
-begins at the node where the last search stopped, and ends when it has found enough feasible nodes. Any event can retry
-a pod that an extender rejected, because the scheduler does not know what an extender's answer depends on.
+The pipeline usually filters all nodes. If `percentageOfNodesToScore` is set, it filters one node of each zone in turn,
+beginning where the last search stopped, until it has found enough feasible nodes. Any event can retry a pod that an
+extender rejected, because the scheduler does not know what an extender's answer depends on.
 Source: kube-scheduler 1.36, `schedulePod`, `findNodesThatFitPod`, `evaluateNominatedNode` and what they call.
 """
 

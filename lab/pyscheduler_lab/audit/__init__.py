@@ -14,7 +14,7 @@ The rules:
 5. Fair shares justify each reclaim.
 6. Evictions do not repeat, and jobs do not evict each other in a cycle.
 7. Evictions end.
-8. Each pending pod has a leaf queue, and a reason why it waits.
+8. Each pending pod has a queue without child queues, and a reason why it waits.
 9. The status of queues is right.
 """
 

@@ -1,7 +1,7 @@
-"""Rule 2: each binding is in an existing leaf queue, and exceeds no limit of that queue or of its ancestors.
+"""Rule 2: the queue of a bound pod exists and has no child queues, and the pod exceeds no limit of it or its ancestors.
 
-In KAI, the binding of a job that is not preemptible exceeds no quota of these queues either. If a limit was lowered a
-moment ago, the old limit still counts, because the binding may have been decided before.
+In KAI, the binding of a job that is not preemptible exceeds no quota of these queues either. A queue that was deleted a
+moment ago, or a limit that was lowered, still counts, because the binding may have been decided before.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ binding, and checks:
   for a node.
 * Except while these members are being bound, each revision has either no bound member of the gang, or at least the
   minimum number.
-* No member ended before its gang was complete, and all members succeeded.
+* No member ended before its gang was complete. None failed, and at least the minimum number succeeded.
 * No node was overcommitted at any revision, and no pod was bound twice.
 """
 

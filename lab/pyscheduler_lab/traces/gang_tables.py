@@ -1,7 +1,7 @@
 """Read the tables of jobs with arrival, size and duration: Philly, Kalos, Alibaba 2017, and files in the same form.
 
-The columns have units in their names (`arrival_s`, `cpu_milli_per_worker`). A file with `nodepack_workers` has a second
-shape for each job: as few workers as nodes allow. Files without the column `memory_mib_per_worker` may have
+The columns have units in their names (`arrival_s`, `cpu_milli_per_worker`). In a file with `nodepack_workers`, each job
+can also be divided into as few workers as nodes allow. Files without the column `memory_mib_per_worker` may have
 `memory_norm_per_worker`, a share of the memory of the largest machine, which is taken to be 1 TiB.
 """
 

@@ -1,9 +1,13 @@
 """Chooses the configuration of a what-if.
 
-In this order: `--profile`, with which one profile (a preset of a batch system, a policy of `simulate --compare`, or a
-profile of a file) schedules all pods; the file of `--config`; the configuration in a snapshot of pyscheduler; and
-otherwise a profile for each `schedulerName` in the dump. Such an assumed profile is the preset of a batch system (such
-as KAI) for the name that most jobs of that system have, and kube-scheduler's default profile for all other names.
+The first of these that exists is used:
+
+- `--profile`: one profile (the defaults of a batch system such as KAI, a policy of `simulate --compare`, or a profile
+  of a file) schedules all pods
+- the file of `--config`
+- the configuration in a snapshot of pyscheduler
+- a profile for each `schedulerName` in the dump: the defaults of a batch system for the name that most jobs of that
+  system have, and kube-scheduler's default profile for all other names
 """
 
 from __future__ import annotations

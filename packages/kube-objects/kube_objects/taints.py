@@ -1,9 +1,9 @@
 """Taints repel pods from a node; a pod's tolerations let it ignore taints.
 
-A toleration matches a taint if effect, key and value match. An empty effect matches every effect. With the operator
-``Exists``, any value matches, and an empty key matches every key. The operators ``Gt`` and ``Lt`` compare integers.
-Without the feature gate ``TaintTolerationComparisonOperators``, which is off by default, tolerations with ``Gt`` or
-``Lt`` match no taint.
+A toleration matches a taint if effect, key and value match. A toleration without an effect matches every effect. With
+the operator ``Exists``, it matches every value, and without a key every key. The operators ``Gt`` and ``Lt`` compare
+integers. Without the feature gate ``TaintTolerationComparisonOperators``, which is off by default, tolerations with
+``Gt`` or ``Lt`` match no taint.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
 A policy inherits one or more of the classes below. Most classes have one method, which answers a question, for example
 which of two jobs comes first. A policy is made once per profile, with its arguments. It may define `open_session` and
 `close_session`. Both get the `Session`: the state of one pass (a scheduling round over all jobs). A policy reads the
-`Job`s and `Task`s of the session, and creates none; a task is a pod of a job. Orders return keys, which are tuples of
-numbers and strings; the smallest key comes first. A configuration lists policies in groups, the tiers. If several
-policies answer a question, its class says how the answers are combined.
+`Job`s and `Task`s of the session, and creates none; a task is a pod of a job. Policies that define an order
+(`JobOrder`, `TaskOrder` ...) return keys, which are tuples of numbers and strings; the smallest key comes first. A
+configuration lists policies in groups, the tiers. If several policies answer a question, its class says how the answers
+are combined.
 
 Queues and nodes are given as row numbers: of `session.queues` (a `QueueTable`) and of `session.nodes` (a `NodeTable`).
 `Amounts` are float64 arrays with one column for each resource of `session.axis` (a `ResourceAxis`).

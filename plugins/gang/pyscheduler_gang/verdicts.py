@@ -1,8 +1,8 @@
-"""Allows or rejects members that wait at Permit: a gang group is decided as a whole, by its mode and policy.
+"""Allows or rejects members that wait at Permit: all gangs that start together (a gang group) at once.
 
-A gang that timed out is treated differently from a gang that lost a member to a failure, a deletion or another plugin.
-When this module rejects a member, it updates the records at once, and keeps the member in `_rejected` so that the
-member's later Unreserve does nothing.
+A gang group times out at the earliest deadline of its gangs. If a member of a Strict gang fails or loses its node, the
+waiting members are rejected. When this module rejects a member, it updates the records at once, and keeps the member in
+`_rejected` so that the member's later Unreserve does nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The attributes of a request that decide whether it is allowed, read from its method, path and query alone.
 
 A path below /api or /apis is treated as a path of a resource, even if the server does not serve this resource. So a
-user without permission gets 403 in both cases, and does not learn which resources exist.
+user without permission gets 403 whether or not the resource exists.
 """
 
 from __future__ import annotations

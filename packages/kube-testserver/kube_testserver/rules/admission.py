@@ -1,7 +1,7 @@
-"""Admission: checks and completes new objects by looking at other objects.
+"""Admission: checks and completes objects by looking at other objects.
 
-A namespace must exist. A pod and a PodGroup get the priority of their class. A claim with administrator access to
-devices must be in a namespace that is labelled for it.
+The namespace of a new object must exist and not be terminating. A new pod or PodGroup gets the priority of its class. A
+resource claim with administrator access to devices must be in a namespace that is labelled for it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """POST pods/<name>/eviction: deletes a pod if the disruption budgets allow it.
 
-A pod that is Pending, has ended, is being deleted, or is selected by no budget is evicted without further checks. If
-several budgets select a pod, its eviction is refused. Any other pod is evicted if its budget's status allows a
-disruption; the number of allowed disruptions is then reduced by one, and the status lists the pod. For pods that are
-not ready, the budget's `unhealthyPodEvictionPolicy` can make an exception. The numbers in a budget's status are taken
-as they are; a disruption controller updates them.
+A pod that is Pending, has ended, is being deleted, or is selected by no budget is evicted without a check of budgets.
+Otherwise, the eviction is refused if several budgets select the pod, or if the status of its budget allows no
+disruption. An eviction that is allowed reduces the number in the status by one, and the status lists the pod. For pods
+that are not ready, the budget's `unhealthyPodEvictionPolicy` can make an exception. The numbers in a budget's status
+are taken as they are; a disruption controller updates them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The minimums that gangs have reached: a gang that falls below one without an eviction is broken.
+"""The minimums that gangs have reached: a gang that falls below its minimum without an eviction is broken.
 
 `model.sub_groups` has the rules. The minimums are kept apart from the jobs, because a job is often rebuilt from the
 pods that exist now.

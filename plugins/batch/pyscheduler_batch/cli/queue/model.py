@@ -1,7 +1,8 @@
 """Build the tables of queues and jobs that `pyscheduler queue` shows.
 
-There is one set of tables per dialect (the kinds of queues and pod groups of one system, such as KAI). Pods of groups
-are in it whatever their scheduler is; a pod without a group is in it only if its schedulerName belongs to the dialect.
+There is one set of tables per dialect (the kinds of queues and pod groups of one system, such as KAI). The tables
+include all pods of its groups, whatever their scheduler is. They include a pod without a group only if its
+schedulerName belongs to the dialect.
 """
 
 from __future__ import annotations
