@@ -1,7 +1,8 @@
 """The lab: runs pyscheduler in virtual time, and checks recorded histories of runs.
 
-Belongs here: simulations, traces, recorded cases, the checker, demos, the test kit of batch systems. Does not
-belong here: anything that the scheduler needs to run. Nothing of the scheduler imports this package.
+Belongs here: simulations, traces, the checker, demos, the test kit of batch systems, and recorded cases (clusters with
+the decisions of another scheduler). Does not belong here: anything that the scheduler needs to run. Nothing of the
+scheduler imports this package.
 
 The names below are the Python interface; each is loaded when it is first used.
 """

@@ -4,9 +4,9 @@ A snapshot follows a cache: `Cache.update_snapshot` copies what changed since th
 nodes change only while a checkpoint is open, so that each change can be undone. `place` and `evict` update the
 snapshot's arrays (columns) at once.
 
-A checkpoint opens a frame. The first time that a node changes within a frame, its NodeInfo is set aside and a copy
-takes its place. A rollback puts the original objects back and updates their rows, so its cost grows with the number of
-nodes that changed in the frame.
+The first time that a node changes after a checkpoint, its NodeInfo is set aside and a copy takes its place. A rollback
+puts the original objects back and updates their rows, so its cost grows with the number of nodes that changed since the
+checkpoint.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ the gang may be partly bound. In three cases, it may be partly bound for its gra
 scheduler did not cause this; its queue was changed or deleted meanwhile; or nodes became smaller while the gang was
 being bound. After the grace period, a gang of KAI must be whole again or evicted. If the minimum of a gang was raised,
 the old minimum is enough. Once a member has succeeded, this grace period does not end. Volcano leaves broken gangs to
-their controllers, and with its default tiers it also evicts a part of a gang: see `Options.breaks_gangs`.
+their controllers, and with its default configuration it also evicts a part of a gang: see `Options.breaks_gangs`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The file is that of a sweep with one trace, cluster and profile. A trial runs the profile with the weights that Optuna
 proposes, once for each seed. The search keeps no state on disk: with its seed, Optuna proposes the same weights again
-for the same results, so a search that was killed repeats its trials from their bundles.
+for the same results, so a search that was killed repeats its trials from their stored results.
 
 The weights of the best trial were chosen for the seeds of the search, so their results look better than they are. They
 are compared with the untuned profile on as many other seeds.

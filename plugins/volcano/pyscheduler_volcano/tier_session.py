@@ -1,4 +1,4 @@
-"""The base class of Volcano's sessions: policies in tiers, the sums of each job, and cached results for each node.
+"""The base class of Volcano's sessions: policies in groups (tiers), sums of each job, and cached results for each node.
 
 A session is the state of one scheduling round. The classes `Orders`, `Gates`, `Places` and `VictimRules` read it;
 `VolcanoSession` makes an object of each of these classes.

@@ -5,8 +5,8 @@ pods in order of importance, but not on their names. The shape of a node is one 
 nodes of equal shape, the victims have the same positions in victim order. A cluster with a thousand replicas of one pod
 often has only a few shapes.
 
-Shapes are kept by row, and computed again if the generation of the node has changed. A rollback of trial changes
-restores the generation, so the shape stays valid.
+Shapes are kept by row, and computed again if the generation of the node (a number that grows with each change) is
+another. A rollback of trial changes restores the generation, so the shape stays valid.
 """
 
 from __future__ import annotations

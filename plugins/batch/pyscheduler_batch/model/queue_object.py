@@ -1,8 +1,8 @@
 """The objects that describe queues.
 
 The CRDs of these objects come from other projects and may have no validation. So `spec` and `status` are kept as they
-were decoded, and the readers of each dialect check every value: most bad values make only their field unusable, and not
-the object.
+were decoded, and the function that reads the objects of a system checks every value: most bad values make only their
+field unusable, and not the object.
 """
 
 from __future__ import annotations
