@@ -21,7 +21,7 @@ from pyscheduler.framework.hooks import ENTRY_POINT_GROUP, hookspec
 from pyscheduler.runtime.assembly.registry import Distribution, Registry, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
     from importlib.metadata import EntryPoint
 
     from pyscheduler.framework.hooks import PluginRegistry
@@ -59,8 +59,7 @@ def discover(*, blocked: Collection[str] = ()) -> Registry:
     `blocked` names entry points or distributions to leave out. Never raises because of what it finds.
     """
     registry = Registry()
-    manager = _Manager(ENTRY_POINT_GROUP)
-    manager.add_hookspecs(_Hooks)
+    called: set[object] = set()
     for name, version, entry_point in _installed():
         declared = f"{entry_point.name} = {entry_point.value}"
         distribution = Distribution(name=name, version=version, entry_point=declared)
@@ -70,7 +69,13 @@ def discover(*, blocked: Collection[str] = ()) -> Registry:
             continue
         # SystemExit: a hook module that exits while it is imported is as broken as one that raises.
         try:
-            _register(manager, entry_point, registry, distribution)
+            module = entry_point.load()
+            # Two entry points of one module are the same offers twice.
+            if module not in called:
+                _hook(module, f"{name}:{entry_point.name}", entry_point.value)(
+                    registry=registry.registrar(distribution)
+                )
+                called.add(module)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - others' code, which may fail in any way
             distribution.errors.append(one_line(error))
             _warn_once(tuple(sys.path), str(distribution), distribution.entry_point, one_line(error))
@@ -141,24 +146,19 @@ def _hook_mistake(module: object) -> str:
     return ""
 
 
-def _register(
-    manager: pluggy.PluginManager, entry_point: EntryPoint, registry: Registry, distribution: Distribution
-) -> None:
-    """Load a hook module, check its hooks, and call them for this module alone."""
-    module = entry_point.load()
-    name = f"{distribution.name}:{entry_point.name}"
-    # pluggy refuses a module that it knows; two entry points of one module are the same offers twice.
-    if manager.is_registered(module):
-        return
+# To have pluggy find the hook takes ten times as long as to call it; a process that builds many schedulers calls the
+# same hooks again.
+@lru_cache(maxsize=256)
+def _hook(module: Hashable, name: str, value: str) -> Callable[..., object]:
+    """Return the function that calls the hook of a module; raise an error if the module has none, or a wrong one.
+
+    `name` is that of the entry point in pluggy's messages, `value` what it names.
+    """
     mistake = _hook_mistake(module)
     if mistake:
-        raise PluginError(f"{entry_point.value} {mistake}", plugin="")
-    others = manager.get_plugins()
+        raise PluginError(f"{value} {mistake}", plugin="")
+    manager = _Manager(ENTRY_POINT_GROUP)
+    manager.add_hookspecs(_Hooks)
     manager.register(module, name=name)
-    try:
-        manager.check_pending()
-        call = manager.subset_hook_caller("pyscheduler_register", remove_plugins=others)
-        call(registry=registry.registrar(distribution))
-    except BaseException:
-        manager.unregister(module)
-        raise
+    manager.check_pending()
+    return manager.hook.pyscheduler_register

@@ -118,7 +118,7 @@ def check_rules(rules: object) -> Sequence[str]:
         if wrong:
             raise TypeError(wrong)
     problems = []
-    for name in _own_methods(kind):
+    for name in _own_methods(kind):  # type: ignore[arg-type]  # the same
         if name not in _RULES and (close := difflib.get_close_matches(name, _RULES, n=1, cutoff=_RULES_CUTOFF)):
             remedy = f'rename it to "{close[0]}", or begin the name of a helper with an underscore'
             problems.append(f"class {kind.__name__} defines {name}, which is never called; {remedy}")
@@ -142,7 +142,7 @@ def misspelt_methods(plugin: type[Plugin]) -> Sequence[str]:
 
     A method whose name begins with an underscore is a helper.
     """
-    own = _own_methods(plugin)
+    own = _own_methods(plugin)  # type: ignore[arg-type]  # a class has a hash
     problems = []
     for name in own:
         meant = _meant(name)
@@ -164,6 +164,7 @@ def misspelt_methods(plugin: type[Plugin]) -> Sequence[str]:
     return problems
 
 
+@lru_cache(maxsize=1024)
 def _own_methods(kind: type) -> Sequence[str]:
     """Return the names of the methods of a class that are not of this package, without helpers."""
     found = {
