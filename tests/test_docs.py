@@ -13,6 +13,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import cast
@@ -67,28 +68,25 @@ SOURCES = [
 ]
 SOURCES += [(ROOT / "tests/testing" / name).read_text(encoding="utf-8") for name in WRONG]
 
-every_page = pytest.mark.parametrize("page", PAGES, ids=relative)
-
 
 # --- what is quoted -----------------------------------------------------------------------------
 
 
-@every_page
-def test_code_is_quoted_from_files_that_are_run(page: Path) -> None:
+def test_code_is_quoted_from_files_that_are_run() -> None:
     """Python, TOML and YAML in a page stand word for word in an example; tests run README and the tutorial instead."""
-    if page in {README, TUTORIAL}:
-        assert blocks(page, "python")
-        return
-    shown = [*blocks(page, "python", "toml"), *(each for each in blocks(page, "yaml") if "apiVersion" not in each)]
-    assert not [text for text in shown if not any(text in source for source in SOURCES)]
+    run_here = {README, TUTORIAL}
+    assert all(blocks(page, "python") for page in run_here)
+    for page in [each for each in PAGES if each not in run_here]:
+        shown = [*blocks(page, "python", "toml"), *(each for each in blocks(page, "yaml") if "apiVersion" not in each)]
+        assert not [text for text in shown if not any(text in source for source in SOURCES)], relative(page)
 
 
-@every_page
-def test_configurations_load(page: Path) -> None:
+def test_configurations_load() -> None:
     """Each whole configuration that a page shows is accepted as it stands."""
-    for text in blocks(page, "yaml"):
-        if "kind: KubeSchedulerConfiguration" in text:
-            assert loads(text, source=relative(page)).profiles
+    for page in PAGES:
+        for text in blocks(page, "yaml"):
+            if "kind: KubeSchedulerConfiguration" in text:
+                assert loads(text, source=relative(page)).profiles
 
 
 def commands(page: Path) -> Iterator[list[str]]:
@@ -100,10 +98,9 @@ def commands(page: Path) -> Iterator[list[str]]:
                 yield words[1 : words.index("|") if "|" in words else None]
 
 
-@every_page
-def test_commands_are_accepted(page: Path) -> None:
+def test_commands_are_accepted() -> None:
     """The options of each `pyscheduler` command in a page exist, and the files of this repository that it names."""
-    for arguments in commands(page):
+    for arguments in (each for page in PAGES for each in commands(page)):
         name, *rest = arguments
         if name.startswith("-"):
             continue
@@ -150,16 +147,16 @@ CHECKED = {"make", "pyscheduler"}
 PREPARING = {".", "cd", "export", "kill", "mkdir", "printf", "sed"}
 
 
-@every_page
-def test_commands_are_tested_or_say_why_not(page: Path) -> None:
+def test_commands_are_tested_or_say_why_not() -> None:
     """A test runs or checks each command of a page, or the first line of the block says why none does."""
-    if relative(page) in RUN_BY:
-        test = (ROOT / RUN_BY[relative(page)]).read_text(encoding="utf-8")
-        assert page.stem in test or page.parent.name in test
-        return
-    unmarked = [text for text in blocks(page, "sh", "bash", "console") if not NOT_TESTED.match(text)]
-    lines = [line for text in unmarked for line in text.replace("\\\n", " ").splitlines() if line.strip()]
-    assert not [line for line in lines if line.split()[0] not in CHECKED | PREPARING]
+    for page in PAGES:
+        if relative(page) in RUN_BY:
+            test = (ROOT / RUN_BY[relative(page)]).read_text(encoding="utf-8")
+            assert page.stem in test or page.parent.name in test, relative(page)
+            continue
+        unmarked = [text for text in blocks(page, "sh", "bash", "console") if not NOT_TESTED.match(text)]
+        lines = [line for text in unmarked for line in text.replace("\\\n", " ").splitlines() if line.strip()]
+        assert not [line for line in lines if line.split()[0] not in CHECKED | PREPARING], relative(page)
 
 
 def test_blocks_that_are_not_tested_are_counted() -> None:
@@ -190,34 +187,37 @@ def test_manifests_are_accepted() -> None:
         assert server.load(text.encode()), relative(page)
 
 
-@every_page
-def test_blocks_have_a_known_language(page: Path) -> None:
+def test_blocks_have_a_known_language() -> None:
     """Each language has a test that reads its blocks; `text` and no language are for what programs print."""
-    languages = {language for language, _ in BLOCK.findall(page.read_text(encoding="utf-8"))}
-    assert languages <= {"", "console", "json", "python", "sh", "text", "toml", "yaml"}
+    for page in PAGES:
+        languages = {language for language, _ in BLOCK.findall(page.read_text(encoding="utf-8"))}
+        assert languages <= {"", "console", "json", "python", "sh", "text", "toml", "yaml"}, relative(page)
 
 
-@every_page
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_somewhere() -> None:
     """A relative link names a file, and its fragment a heading in it."""
-    for target in re.findall(r"\]\(([^)\s]+)\)", BLOCK.sub("", page.read_text(encoding="utf-8"))):
-        if re.match(r"[a-z]+:", target):
-            continue
-        path, _, fragment = target.partition("#")
-        file = (page.parent / path).resolve() if path else page
-        assert file.exists(), target
-        if fragment:
-            headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
-            anchors = {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
-            assert fragment in anchors, target
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)\s]+)\)", BLOCK.sub("", page.read_text(encoding="utf-8"))):
+            if re.match(r"[a-z]+:", target):
+                continue
+            path, _, fragment = target.partition("#")
+            file = (page.parent / path).resolve() if path else page
+            assert file.exists(), (relative(page), target)
+            assert not fragment or fragment in anchors_of(file), (relative(page), target)
 
 
-@every_page
-def test_every_page_can_be_found(page: Path) -> None:
+@cache
+def anchors_of(file: Path) -> set[str]:
+    """Return the fragments that the headings of a page have."""
+    headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+def test_every_page_can_be_found() -> None:
     """From README and the index of the documentation, links lead to every page and example."""
     index = "".join((ROOT / each).read_text(encoding="utf-8") for each in ("README.md", "docs/README.md"))
-    name = relative(page)
-    assert name in {"README.md", "docs/README.md"} or name.removeprefix("docs/") in index
+    names = {relative(page) for page in PAGES} - {"README.md", "docs/README.md"}
+    assert not {name for name in names if name.removeprefix("docs/") not in index}
 
 
 @pytest.mark.slow
@@ -311,7 +311,7 @@ def test_every_option_is_in_the_reference() -> None:
 
 
 def strings(pattern: str) -> set[str]:
-    """Return the string literals of the package that match a pattern as a whole."""
+    """Return the string literals of the package that match a pattern as a whole; parse only modules with a match."""
     return {
         node.value
         for folder in (
@@ -321,7 +321,8 @@ def strings(pattern: str) -> set[str]:
             ROOT / "plugins/quota/pyscheduler_quota",
         )
         for path in folder.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if re.search(pattern, text := path.read_text(encoding="utf-8"))
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(pattern, node.value)
     }
 

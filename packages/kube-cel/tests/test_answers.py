@@ -60,11 +60,12 @@ def answer(expression: str) -> Mapping[str, Any]:
 
 
 @pytest.mark.sampled(5)
-@pytest.mark.parametrize("recorded", ANSWERS, ids=lambda recorded: recorded["expression"][:60])
-def test_the_answer_is_that_of_kubernetes(recorded: Mapping[str, Any]) -> None:
-    """Result, message and cost are those of Kubernetes 1.36."""
-    expression = recorded["expression"]
-    assert {"expression": expression, **answer(expression)} == recorded
+@pytest.mark.parametrize("first", range(5))
+def test_the_answer_is_that_of_kubernetes(first: int) -> None:
+    """Result, message and cost are those of Kubernetes 1.36, for each fifth expression."""
+    for recorded in ANSWERS[first::5]:
+        expression = recorded["expression"]
+        assert {"expression": expression, **answer(expression)} == recorded
 
 
 def test_there_are_answers_of_each_kind() -> None:
