@@ -84,12 +84,12 @@ class Forked:
         os.kill(self.pid, number)
 
 
-async def start(*arguments: str, env: Mapping[str, str], code: str = "") -> Forked:
-    """Start `pyscheduler` with these arguments, in this working directory; its output is read by the caller.
+async def start(*arguments: str, env: Mapping[str, str], code: str = "", folder: Path | None = None) -> Forked:
+    """Start `pyscheduler` with these arguments; its output is read by the caller.
 
-    With `code`, run that instead of the module `pyscheduler`.
+    With `code`, run that instead of the module `pyscheduler`; in `folder`, by default in this working directory.
     """
-    starting = asyncio.create_task(_start(arguments, env, code))
+    starting = asyncio.create_task(_start(arguments, env, code, folder or Path.cwd()))
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:  # the caller has no process that it could kill
@@ -99,11 +99,29 @@ async def start(*arguments: str, env: Mapping[str, str], code: str = "") -> Fork
         raise
 
 
-async def _start(arguments: Sequence[str], env: Mapping[str, str], code: str) -> Forked:
+def run_pytest(*arguments: str, folder: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run pytest to its end in a folder, in a forked process; in a new one where none can be forked."""
+    command = [sys.executable, "-m", "pytest", *arguments]
+    if not IS_POSSIBLE:
+        return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    return asyncio.run(_run_pytest(command, folder, env))
+
+
+async def _run_pytest(command: list[str], folder: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    process = await start(*command[3:], env=env, code="import pytest, sys; sys.exit(pytest.main())", folder=folder)
+    try:
+        out, err, code = await asyncio.gather(process.stdout.read(), process.stderr.read(), process.wait())
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    return subprocess.CompletedProcess(command, code, out.decode(), err.decode())
+
+
+async def _start(arguments: Sequence[str], env: Mapping[str, str], code: str, working: Path) -> Forked:
     pipes = [os.pipe() for _ in range(3)]
     readers = [await _reader(source) for source, _ in pipes]
     targets = [target for _, target in pipes]
-    request = {"arguments": arguments, "environment": dict(env), "folder": str(Path.cwd()), "code": code}
+    request = {"arguments": arguments, "environment": dict(env), "folder": str(working), "code": code}
     try:
         socket.send_fds(_server()[1], [json.dumps(request).encode()], targets)
     finally:

@@ -30,7 +30,7 @@ from pyscheduler.framework import Handle
 from pyscheduler.telemetry.families import FAMILIES
 from pyscheduler.testing import VirtualClock
 from pyscheduler.testing.fake_framework import FakeFramework
-from tests import distributions, processes
+from tests import distributions, forked, processes
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pyscheduler"
@@ -226,14 +226,15 @@ def test_readme_shows_a_plugin_with_a_test_that_passes(tmp_path: Path) -> None:
     (code,) = blocks(README, "python")
     (printed,) = blocks(README, "text")
     file = tmp_path / "test_few_pods.py"
-    options = "-m", "pytest", "-v", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error", file.name
+    options = "-v", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error", file.name
     file.write_text(code, encoding="utf-8")
-    result = python(*options, cwd=tmp_path)
+    result = python("-m", "pytest", *options, cwd=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     assert printed.split() in [line.split() for line in result.stdout.splitlines()]
     assert "enable=[FewPods]" in code
     file.write_text(code.replace("enable=[FewPods]", ""), encoding="utf-8")
-    assert python(*options, cwd=tmp_path).returncode == 1
+    in_fork = "-W", "ignore::pytest.PytestAssertRewriteWarning"
+    assert forked.run_pytest(*options, *in_fork, folder=tmp_path, env=os.environ).returncode == 1
 
 
 def test_readme_is_short() -> None:
@@ -263,7 +264,8 @@ def test_the_tutorial_works_to_the_letter(tmp_path: Path) -> None:
         with path.open("a", encoding="utf-8") as file:
             file.write(f"\n\n{code}" if path.exists() and path.stat().st_size else code)
         if name in {"few.py", "tests/test_few.py"}:
-            outcomes.append(python("-m", "pytest", *options, cwd=tmp_path, path=tmp_path).returncode)
+            env = os.environ | {"PYTHONPATH": str(tmp_path)}
+            outcomes.append(forked.run_pytest(*options, folder=tmp_path, env=env).returncode)
     assert outcomes == [2, 0, 0]
     install = "-m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --target"
     assert not python(*install.split(), "site", ".", cwd=tmp_path).stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import processes
+from tests import forked, processes
 
 #: How tests may be run: options of pytest, and what stands above an `async def` test.
 RUNNERS = {
@@ -44,13 +44,18 @@ class Busy(ScorePlugin):
 """
 
 
-def pytest_run(folder: Path, test: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run a test module as a project of its own, in which every warning is an error."""
+def pytest_run(folder: Path, test: str, *options: str, forks: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run a test module as a project of its own, in which every warning is an error.
+
+    In a forked process, our modules have been imported before, so that pytest cannot rewrite their assertions.
+    """
     (folder / "test_it.py").write_text(PLUGIN + test, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "--rootdir=.", "-p", "no:randomly", "-p", "no:cacheprovider"]
+    arguments = ["--rootdir=.", "-p", "no:randomly", "-p", "no:cacheprovider", "-W", "error", *options]
     # PYTHONASYNCIODEBUG: a coroutine that nobody awaits, a task that nobody stops are reported.
     env = os.environ | {"PYTHONASYNCIODEBUG": "1"}
-    return processes.run(*command, "-W", "error", *options, cwd=folder, env=env)
+    if forks:
+        return forked.run_pytest(*arguments, "-W", "ignore::pytest.PytestAssertRewriteWarning", folder=folder, env=env)
+    return processes.run(sys.executable, "-m", "pytest", *arguments, cwd=folder, env=env)
 
 
 pytestmark = pytest.mark.slow
@@ -100,7 +105,8 @@ def test_without_a_loop(pyscheduler_cluster):
     from pyscheduler.testing import make_pod
     assert framework.run_score(make_pod("p"))["n1"]["Busy"] == 1
 """
-    result = pytest_run(tmp_path, test, *options)
+    # One of the runs shows that our modules can be imported without a warning.
+    result = pytest_run(tmp_path, test, *options, forks=runner != "alone")
     assert result.returncode == 0, result.stdout + result.stderr
     assert "7 passed" in result.stdout
 
