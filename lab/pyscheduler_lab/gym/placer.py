@@ -1,7 +1,7 @@
-"""Places pods on the nodes that actions choose, with the plugins of a profile.
+"""Places pods on the nodes that actions of the Gymnasium environment choose, with the plugins of a profile.
 
-Pods are assumed in the scheduler's cache, then reserved, as in a scheduling cycle. PreBind and Bind do not run, and a
-plugin that lets a pod wait at Permit rejects it. The clock of the scheduler stands still.
+Pods are assumed in the scheduler's cache, then reserved, as in a scheduling cycle. PreBind and Bind do not run. If a
+Permit plugin lets a pod wait, the pod counts as rejected. The clock of the scheduler stands still.
 """
 
 from __future__ import annotations

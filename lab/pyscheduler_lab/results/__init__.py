@@ -1,6 +1,6 @@
-"""Results of replays: the tables of a run, the numbers computed from them, and the folder of a run (its bundle).
+"""Results of replays: the tables of a run, the columns of results, and the folder of a run (its bundle).
 
-Belongs here: the schema of the tables, the columns of results, the comparison of runs, rules about results. Does not
-belong here: anything that decides during a replay. The columns are computed from the tables, so that another program
-can compute them again from a bundle.
+A column of results is a number that is computed from the tables alone. So another program can compute it again from a
+bundle. Belongs here: the schema of the tables, the columns, the comparison of runs, rules about results. Does not
+belong here: anything that decides during a replay.
 """

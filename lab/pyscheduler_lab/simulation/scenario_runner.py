@@ -1,4 +1,7 @@
-"""Run scenarios step by step: after each step, wait until the cluster is at rest, and check the expectations."""
+"""Run scenarios step by step: after each step, wait until the cluster is at rest, and check its invariants.
+
+A step `expect` checks expectations.
+"""
 
 from __future__ import annotations
 

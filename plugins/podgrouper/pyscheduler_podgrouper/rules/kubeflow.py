@@ -1,4 +1,4 @@
-"""Rules of the Kubeflow training jobs: TFJob, XGBoostJob, JAXJob, MPIJob and PyTorchJob.
+"""The PodGroups of the Kubeflow training jobs: TFJob, XGBoostJob, JAXJob, MPIJob and PyTorchJob.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/plugins/kubeflow`.
 """

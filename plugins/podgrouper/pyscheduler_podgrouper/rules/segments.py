@@ -1,4 +1,8 @@
-"""Segments (parts of a gang whose pods must be close together), from annotations of pod or workers' template."""
+"""The topology constraint of segments: parts of a gang whose pods must, or should, be close to each other.
+
+The constraint comes from annotations of the pod or of the workers' template. The annotations of the top owner may name
+the topology.
+"""
 
 from __future__ import annotations
 

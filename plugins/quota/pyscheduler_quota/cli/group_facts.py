@@ -1,4 +1,7 @@
-"""The column `Reserved` of `pyscheduler podgroup`: the quota that a group reserves, or why it waits for quota."""
+"""The column `Reserved` of `pyscheduler podgroup`: the quota that a group reserves, `Waiting` or `Ended`.
+
+`describe` also says why a group waits for quota.
+"""
 
 from __future__ import annotations
 
