@@ -38,8 +38,11 @@ _BUDGETS: Final = kind_of(PodDisruptionBudget, "poddisruptionbudgets")
 _NAMED: Final = 5
 
 
-async def disruption_steps(pod: Pod, read: Read, pods: Iterable[Pod]) -> list[Step]:
-    """Return the step of a pod that is evicted; none for any other pod. `pods` are those of the cluster."""
+async def disruption_steps(pod: Pod, read: Read, pods: Iterable[Pod], now: float) -> list[Step]:
+    """Return the step of a pod that is evicted; none for any other pod.
+
+    `pods` are those of the cluster; `now` is in seconds since the epoch.
+    """
     said = next(
         (each for each in pod.status.conditions if (each.type, each.status) == (DISRUPTION_TARGET, "True")), None
     )
@@ -54,6 +57,8 @@ async def disruption_steps(pod: Pod, read: Read, pods: Iterable[Pod]) -> list[St
         violated = Budgets(budgets).violated_by([PodInfo.of(pod)])
         if violated:
             text += f"; violates the disruption budget {', '.join(violated)}"
+    if pod.is_terminating:
+        text += f"; {_ending(pod, now)}"
     return [Step("eviction", INFO, "", text)]
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyscheduler.cluster.object_sources import Read
     from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
     from pyscheduler.config.types import Configuration
-    from pyscheduler.framework.errors import ConfigError
+    from pyscheduler.framework.errors import PySchedulerError
     from pyscheduler.framework.plugin_failures import PluginFailure
     from pyscheduler.scheduler.ports import ClusterClient
     from pyscheduler.scheduler.scheduler import Scheduler
@@ -39,7 +39,7 @@ class Answers:
 
     found: list[Answer] = attrs.Factory(list)
     notes: list[str] = attrs.Factory(list)
-    mistakes: list[ConfigError] = attrs.Factory(list)
+    mistakes: list[PySchedulerError] = attrs.Factory(list)
 
 
 @attrs.frozen(kw_only=True)
@@ -174,13 +174,18 @@ async def _explain_live(
 
 
 async def _ask_each(items: Sequence[T], ask: Callable[[T], Awaitable[Answer]], answers: Answers) -> None:
-    """Collect an answer for each item, and the mistakes; raise `ConfigError` if there is one item only."""
-    from pyscheduler.framework.errors import ConfigError
+    """Collect an answer for each item, and the mistakes; raise a mistake if there is one item only.
+
+    An error of the connection or of the permissions concerns all items, so it is raised.
+    """
+    from pyscheduler.framework.errors import APIError, PySchedulerError, TransportError
 
     for item in items:
         try:
             answers.found.append(await ask(item))
-        except ConfigError as error:
+        except (APIError, TransportError):
+            raise
+        except PySchedulerError as error:
             if len(items) == 1:
                 raise
             answers.mistakes.append(error)
@@ -308,8 +313,8 @@ async def _evaluated_alone(
     is_stored = scheduler.pods.get(pod.name, pod.namespace) is not None
     bound_to = pod.node_name
     waits = is_stored and not bound_to
-    evicted = await disruption_steps(pod, source.read, scheduler.pods)
     now = source.clock.wall()
+    evicted = await disruption_steps(pod, source.read, scheduler.pods, now)
     victims = [] if bound_to else victim_steps(pod, scheduler.cache.pods_on(pod.status.nominated_node_name), now)
     if bound_to:
         pod = pod.with_node_name("")

@@ -37,7 +37,7 @@ async def held_room_steps(scheduler: Scheduler, pod: Pod, found: Evaluation, now
         ]
         for name in [*nominator.nodes]
     }
-    ending = [each for each in scheduler.pods if each.is_terminating and each.node_name and is_preempted(each)]
+    ending = [each for each in scheduler.pods if each.node_name and is_preempted(each) and each.uid != pod.uid]
     if not ending and not any(heirs.values()):
         return []
     nodes = await _nodes_without(scheduler, pod, found, heirs, ending)

@@ -349,6 +349,22 @@ def test_victim_that_only_its_finalizers_hold(tmp_path: Path, run: Run) -> None:
     )
 
 
+def test_victim_is_explained_while_its_preemptor_is_nominated(tmp_path: Path, run: Run) -> None:
+    """The step of the eviction names the preemptor, and what holds the victim; a pod that fails leaves the others."""
+    heir = pod_manifest("heir", priority=10, requests={"cpu": "4"}, status={"nominatedNodeName": "node-a"})
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all([zone("a", cpu="4"), ending("held", 90, finalizers=["example.com/x"]), heir]))
+    code, out, err = run("explain", "held", "nowhere", "heir", "--objects", file, "-o", "jsonl")
+    assert (code, err.splitlines()[-1].partition(",")[0]) == (1, "error: pod default/nowhere does not exist")
+    victim, preemptor = map(json.loads, out.splitlines())
+    assert re.fullmatch(
+        "PreemptionByScheduler: makes room; node-a is promised to default/heir; default/held on node-a, ending since "
+        r"20\S+Z, grace period 40 s, which is over for 1m3\ds, finalizers example.com/x",
+        next(each["text"] for each in victim["steps"] if each["name"] == "eviction"),
+    )
+    assert "victims" in {each["name"] for each in preemptor["steps"]}
+
+
 @pytest.mark.parametrize(
     ("pod", "names"),
     [
