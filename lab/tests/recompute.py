@@ -20,37 +20,37 @@ TABLES = ("jobs", "pods", "timeline", "nodes")
 
 #: Facts that several queries need.
 VIEWS = """
-create view horizon as select max(t) as t from (
+create table horizon as select max(t) as t from (
   select arrival_s as t from jobs union all select ended_s from jobs
   union all select bound_s from pods union all select left_s from pods);
-create view span as select min(arrival_s) as b, coalesce(max(ended_s), (select t from horizon)) as e from jobs;
-create view runs as
+create table span as select min(arrival_s) as b, coalesce(max(ended_s), (select t from horizon)) as e from jobs;
+create table runs as
   select p.job, run, min(run_started_s) as s, coalesce(max(run_ended_s), (select t from horizon)) as e,
     coalesce(max(run_ended_s) < coalesce(max(ended_s), 'inf'::double), false) as lost
   from pods p join jobs j on j.job = p.job where run_started_s is not null group by p.job, run;
-create view uses as
+create table uses as
   select j.job, j.team, r.lost, j.gpus_per_worker as g, greatest(p.bound_s, p.run_started_s) as s,
     least(coalesce(p.left_s, (select t from horizon)), r.e) as e
   from pods p join runs r on r.job = p.job and r.run = p.run join jobs j on j.job = p.job
   where p.bound_s is not null and p.run_started_s is not null;
-create view waits as
+create table waits as
   select j.job, j.team, coalesce(ended_s, (select t from horizon)) - arrival_s
     - coalesce((select sum(e - s) from runs r where r.job = j.job), 0) as wait
   from jobs j;
-create view done as
+create table done as
   select team, ended_s - arrival_s as jct, greatest((ended_s - arrival_s) / greatest(duration_s, 10), 1) as slowdown
   from jobs where ended_s is not null;
-create view node_life as
+create table node_life as
   select *, greatest(least(coalesce(removed_s, 'inf'::double), span.e) - greatest(added_s, span.b), 0) as seconds
   from nodes, span;
-create view waiting as
+create table waiting as
   with change as (
     select arrival_s as t, 1 as n from jobs where gpus_per_worker > 0
     union all select r.s, -1 from runs r join jobs j on j.job = r.job where j.gpus_per_worker > 0
     union all select r.e, 1 from runs r join jobs j on j.job = r.job where j.gpus_per_worker > 0 and r.lost),
   level as (select t, sum(sum(n)) over (order by t) as n from change group by t)
   select t as s, coalesce(lead(t) over (order by t), greatest(t, (select t from horizon))) as e, n from level;
-create view free as
+create table free as
   with change as (
     select node, added_s as t, gpus as g, cpu_milli as c, memory_mib as m from nodes
     union all select node, removed_s, -gpus, -cpu_milli, -memory_mib from nodes where removed_s is not null
@@ -64,11 +64,11 @@ create view free as
     from change group by node, t window w as (partition by node order by t))
   select node, greatest(t, b) as s, least(coalesce(until, 'inf'::double), span.e) as e, g, c, m
   from state, span where g > 0.000001 and least(coalesce(until, 'inf'::double), span.e) > greatest(t, b);
-create view shapes as
+create table shapes as
   select gpus_per_worker as g, cpu_milli_per_worker as c, memory_mib_per_worker as m,
     sum(workers) / (select sum(workers) from jobs where gpus_per_worker > 0) as part
   from jobs where gpus_per_worker > 0 group by all;
-create view unusable as
+create table unusable as
   select s, e, g, g * coalesce((select sum(part) from shapes k
       where k.g > f.g + 0.000001 or k.c > f.c + 0.000001 or k.m > f.m + 0.000001), 0) as bad,
     coalesce((select sum(greatest(least(w.e, f.e) - greatest(w.s, f.s), 0)) from waiting w where w.n > 0), 0) as queued
@@ -136,9 +136,9 @@ CELLS = {
 
 def open_bundle(folder: Path) -> duckdb.DuckDBPyConnection:
     """Return a database with the tables of a bundle."""
-    database = duckdb.connect()
+    database = duckdb.connect(config={"threads": 1})
     for name in TABLES:
-        database.execute(f"create view {name} as select * from read_parquet('{folder / name}.parquet')")
+        database.execute(f"create table {name} as select * from read_parquet('{folder / name}.parquet')")
     database.execute(VIEWS)
     return database
 
