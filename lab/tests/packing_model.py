@@ -24,7 +24,8 @@ class Model:
 
     def __init__(self, nodes: list[tuple[Any, ...]], tasks: list[tuple[Any, ...]]) -> None:
         self.nodes = nodes
-        self.rank = [sorted(nodes).index(node) for node in nodes]
+        rank = {node: at for at, node in enumerate(sorted(nodes))}
+        self.rank = [rank[node] for node in nodes]
         self.cpu = np.array([node[1] for node in self.nodes])
         self.memory = np.array([node[2] for node in self.nodes])
         self.free = [np.full(node[3], 1000) for node in self.nodes]

@@ -110,8 +110,9 @@ def test_plugins_place_as_plain_arithmetic_does(policy: str, seed: int) -> None:
 def test_the_beginning_of_the_experiment_is_placed_as_plain_arithmetic_does(
     policy: str, openb: tuple[Cluster, list[Job]]
 ) -> None:
-    """The first tasks of the openb trace, in the order of a seed, on its 1,213 nodes."""
-    cluster, tasks = openb
+    """The first tasks of the openb trace, in the order of a seed, on every third of its 1,213 nodes."""
+    whole, tasks = openb
+    cluster = Cluster(nodes=whole.nodes[::3])
     order = arrivals(tasks, 1000 * cluster.gpus, seed=1)[: 5 * settings.default.max_examples]
     placed, _ = place_all(policy, cluster, tasks, order, seed=1)
     model = as_model(cluster, tasks, 1)
