@@ -12,6 +12,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,7 +54,7 @@ class Way:
 
     def text(self) -> str:
         """Return the configuration."""
-        document = yaml.safe_load((CONFIGS / self.config).read_text(encoding="utf-8"))
+        document = json.loads(_as_json(CONFIGS / self.config))
         for profile in document["profiles"]:
             for entry in profile.get("pluginConfig", ()):
                 entry["args"].update(self.args.get(entry["name"], {}))
@@ -63,7 +64,13 @@ class Way:
         """Return the definition of the objects that describe groups, as it is shipped."""
         group = self.counting.api_version.partition("/")[0]
         path = CONFIGS / "crds" / f"podgroups.{group}.yaml"
-        return [yaml.safe_load(path.read_text(encoding="utf-8"))] if group and path.exists() else []
+        return [json.loads(_as_json(path))] if group and path.exists() else []
+
+
+@cache
+def _as_json(path: Path) -> str:
+    """Return a YAML file as JSON, of which a copy takes no time."""
+    return json.dumps(yaml.safe_load(path.read_text(encoding="utf-8")))
 
 
 class GroupHistory:
@@ -88,7 +95,7 @@ class GroupHistory:
         )
         self.cluster.server = self.server
         self.server.add(*self.way.definitions())
-        document = yaml.safe_load(self.way.text())
+        document = json.loads(self.way.text())
         self.name = document["profiles"][0]["schedulerName"]
         self.checker = self.server.checker = Checker(self.server, self.way.counting, scheduler_name=self.name)
         self.framework = self._schedule()
