@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["discover", "plugin_packages"]
 
 _HOOK: Final = "pyscheduler_register"
-#: The attribute by which pluggy knows a function that is marked with `hookimpl`.
-_MARK: Final = f"{ENTRY_POINT_GROUP}_impl"
 #: The entry points of distributions that add commands; here, only their packages matter.
 _COMMANDS: Final = "pyscheduler.commands"
 
@@ -44,13 +42,6 @@ class _Hooks:
     @hookspec
     def pyscheduler_register(registry: PluginRegistry) -> None:
         """Add the distribution's plugins to `registry`, by name and as `module:Class`; import nothing heavy."""
-
-
-class _Manager(pluggy.PluginManager):
-    """Examines marked functions only. To examine every name of each module takes a tenth of a start on few nodes."""
-
-    def parse_hookimpl_opts(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
-        return super().parse_hookimpl_opts(plugin, name) if hasattr(vars(plugin).get(name), _MARK) else None
 
 
 def discover(*, blocked: Collection[str] = ()) -> Registry:
@@ -130,7 +121,7 @@ def _hook_mistake(module: object) -> str:
     marked = {
         options.get("specname") or name: found
         for name, found in vars(module).items()
-        if (options := getattr(found, _MARK, None)) is not None
+        if (options := getattr(found, f"{ENTRY_POINT_GROUP}_impl", None)) is not None
     }
     if not marked:
         return f"implements no hook; mark a function {_HOOK} with @hookimpl"
@@ -157,7 +148,7 @@ def _hook(module: Hashable, name: str, value: str) -> Callable[..., object]:
     mistake = _hook_mistake(module)
     if mistake:
         raise PluginError(f"{value} {mistake}", plugin="")
-    manager = _Manager(ENTRY_POINT_GROUP)
+    manager = pluggy.PluginManager(ENTRY_POINT_GROUP)
     manager.add_hookspecs(_Hooks)
     manager.register(module, name=name)
     manager.check_pending()
