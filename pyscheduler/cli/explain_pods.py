@@ -350,6 +350,7 @@ async def _evaluated_alone(
         job=job,
         left_out=left_out,
         is_own=bool(options.config_file or options.source),
+        is_live=source.leader is not None,
     )
     last = next((row for row, step in enumerate(explained.steps) if step.name == "condition"), len(explained.steps))
     steps = [*evicted, *explained.steps[:last], *victims, *explained.steps[last:]]
@@ -361,6 +362,9 @@ async def _evaluated_alone(
         return Answer(pod=pod.key, evaluation=found, explanation=explained)
     known = await source.leader.stories_of(pod.namespace, pod.name)
     explained = source.leader.joined(pod, explained, known.stories)
+    if waits:
+        is_own = bool(options.config_file or options.source)
+        explained = source.leader.without_leader(pod, explained, known, [*scheduler.profiles], is_own=is_own)
     return Answer(pod=pod.key, evaluation=found, explanation=explained, stories=known.stories)
 
 

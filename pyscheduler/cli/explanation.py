@@ -29,6 +29,7 @@ __all__ = [
     "GATED",
     "HOLDS",
     "INFO",
+    "KUBE_SCHEDULER",
     "NO_PROFILE",
     "OK",
     "UNKNOWN",
@@ -54,7 +55,7 @@ UNKNOWN: Final = "unknown"
 NO_PROFILE: Final = "NoProfile"
 GATED: Final = "SchedulingGated"
 #: The schedulerName of kube-scheduler.
-_KUBE_SCHEDULER: Final = "default-scheduler"
+KUBE_SCHEDULER: Final = "default-scheduler"
 _UNSCHEDULABLE: Final = "Unschedulable"
 _ERROR: Final = "SchedulerError"
 _CONTRADICTION: Final = "Contradiction"
@@ -120,14 +121,15 @@ def explanation_of(
     job: JobSteps | None = None,
     left_out: str = "",
     is_own: bool = False,
+    is_live: bool = False,
 ) -> Explanation:
     """Return the explanation; `source` names the configuration, `served` the schedulerNames of its profiles.
 
     `waits`: the pod is an object of the cluster without a node, not only a manifest. `job`: the steps of its job.
     `left_out`: why the pod's own profile cannot be used here; "" if it can. `is_own`: the configuration is that of the
-    scheduler, not the default.
+    scheduler, not the default. `is_live`: the cluster has a scheduler, whose configuration may be another.
     """
-    steps = [_scheduler(found, source, served, waits=waits, job=job, left_out=left_out, is_own=is_own)]
+    steps = [_scheduler(found, source, served, waits=waits, job=job, left_out=left_out, is_own=is_own, is_live=is_live)]
     if job is not None and job.verdict and found.pre_enqueue is None:
         steps += [*job.steps, *_rejections(found)]
     else:
@@ -157,6 +159,7 @@ def _scheduler(
     job: JobSteps | None,
     left_out: str,
     is_own: bool,
+    is_live: bool,
 ) -> Step:
     name = found.pod.scheduler_name
     if name in served:
@@ -171,7 +174,9 @@ def _scheduler(
         return Step("scheduler", INFO, "", f"{text}; {job.assumed}")
     # A pod of a manifest, and a pod that has a node, has or may have another scheduler. A condition may be older than
     # the configuration; but kube-scheduler may run beside this scheduler, and no scheduler may use the default.
-    is_unserved = waits and (pod_scheduled(found.pod) is None or (is_own and name != _KUBE_SCHEDULER))
+    is_unserved = waits and (
+        (pod_scheduled(found.pod) is None and (is_own or not is_live)) or (is_own and name != KUBE_SCHEDULER)
+    )
     return Step("scheduler", HOLDS if is_unserved else INFO, NO_PROFILE if is_unserved else "", text)
 
 

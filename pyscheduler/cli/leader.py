@@ -1,7 +1,8 @@
 """Find the scheduler that leads, and ask its HTTPS port with the user's own credentials.
 
 The address is that of `--scheduler`, or follows from the Lease: its holder is `HOSTNAME_uuid`, where HOSTNAME is that
-of this machine, or the name of a pod in the namespace of the Lease.
+of this machine, or the name of a pod in the namespace of the Lease. If nobody holds the Lease, or if it has expired by
+the clock of the API server, no replica leads.
 
 The request goes straight to the scheduler. The API server's proxy for pods is no way: it removes the user's token, so
 that the scheduler could not know who asks. Because the token is in the request, the scheduler's certificate must be
@@ -18,7 +19,9 @@ For such a pod, the name in the certificate is not compared, because certificate
 from __future__ import annotations
 
 import ipaddress
+import math
 import socket
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -26,6 +29,8 @@ import attrs
 import msgspec
 
 from kube_objects.coordination import Lease
+from kube_objects.durations import format_duration
+from kube_objects.times import seconds_of
 from pyscheduler.api import DecodeError, decode
 from pyscheduler.cluster.real.http import HTTPTransport
 from pyscheduler.cluster.real.response_errors import raise_for_status
@@ -34,10 +39,12 @@ from pyscheduler.framework.errors import APIError, ConfigError, NotFoundError, T
 if TYPE_CHECKING:
     from pyscheduler.cluster.real.auth import Credentials
 
-__all__ = ["Answer", "Leader", "find_leader"]
+__all__ = ["Answer", "Leader", "find_leader", "why_none_leads"]
 
 _PORT: Final = 10259
 _SECONDS: Final = 10.0
+#: The header `Date` has whole seconds, and the leader has another clock than the API server.
+_DATE_SECONDS: Final = 5.0
 _ANONYMOUS: Final = "system:anonymous"
 
 
@@ -94,6 +101,8 @@ async def find_leader(
         if host == socket.gethostname():
             return await _opened(credentials, f"https://localhost:{_PORT}", authority)
         address = await _address(cluster, namespace, host)
+    except _NoLeaderError as error:
+        return Leader(why=f"no replica leads: {error}")
     except (APIError, TransportError, DecodeError, LookupError) as error:
         return Leader(why=f"the leader was not found: {error}; give its address with --scheduler")
     if authority is None:
@@ -105,17 +114,54 @@ async def find_leader(
     return await _opened(credentials, address, authority)
 
 
+async def why_none_leads(cluster: HTTPTransport, lease: tuple[str, str]) -> str:
+    """Return why no replica leads, by the `lease` (namespace and name); "" if one may lead, or if nothing is known."""
+    try:
+        await _holder(cluster, *lease)
+    except _NoLeaderError as error:
+        return str(error)
+    except (APIError, TransportError, DecodeError, LookupError):
+        pass
+    return ""
+
+
 async def _holder(cluster: HTTPTransport, namespace: str, name: str) -> str:
-    """Return the host name of the replica that holds a lease; raise `LookupError` if there is none."""
+    """Return the host name of the replica that holds a lease.
+
+    Raises `LookupError` if there is no lease, and `_NoLeaderError` if nobody holds it, or if it has expired by the
+    clock of the API server.
+    """
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
     try:
-        body = raise_for_status(await cluster.request("GET", path, timeout_seconds=_SECONDS), f"GET {path}")
+        response = await cluster.request("GET", path, timeout_seconds=_SECONDS)
+        body = raise_for_status(response, f"GET {path}")
     except NotFoundError as error:
         raise LookupError(f"there is no lease {namespace}/{name}") from error
-    holder = decode(Lease, body).spec.holder_identity
+    spec = decode(Lease, body).spec
+    holder = spec.holder_identity
     if not holder:
-        raise LookupError(f"nobody holds the lease {namespace}/{name}")
+        raise _NoLeaderError(f"nobody holds the lease {namespace}/{name}")
+    # The clock of this machine may be wrong; then the lease would seem to have expired.
+    now = _seconds_of_date(response.headers.get("date", ""))
+    renewed = seconds_of(spec.renew_time, math.inf)
+    if now - renewed > (spec.lease_duration_seconds or 0) + _DATE_SECONDS:
+        ago = format_duration(float(round(now - renewed)))
+        raise _NoLeaderError(
+            f"the lease {namespace}/{name} has expired; {holder} renewed it last at {spec.renew_time}, {ago} ago"
+        )
     return holder.rpartition("_")[0] or holder
+
+
+class _NoLeaderError(LookupError):
+    """Report that no replica holds the lease."""
+
+
+def _seconds_of_date(header: str) -> float:
+    """Return the time of a header `Date`, in seconds since the epoch; minus infinity for a header without one."""
+    try:
+        return parsedate_to_datetime(header).timestamp()
+    except (TypeError, ValueError):
+        return -math.inf
 
 
 async def _address(cluster: HTTPTransport, namespace: str, pod: str) -> str:

@@ -7,6 +7,9 @@ The plugins of the leader may not be installed on this machine. Then only the pr
 
 A Service of several replicas leads each connection to one of them at random, and only the leader knows why pods wait.
 So a story is requested again, on a new connection, until the leader answers, up to 16 times.
+
+If the leader does not answer, its lease may say that no replica leads. Then no pod is scheduled, and no profile is
+known to be missing: the default profile is not the configuration of the scheduler.
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ from urllib.parse import quote
 import attrs
 import msgspec
 
-from pyscheduler.cli.explanation import HOLDS, INFO, OK, Step, next_of, pod_scheduled, without_place
-from pyscheduler.cli.leader import find_leader
+from pyscheduler.cli.explanation import HOLDS, INFO, KUBE_SCHEDULER, OK, Step, next_of, pod_scheduled, without_place
+from pyscheduler.cli.leader import find_leader, why_none_leads
 from pyscheduler.cli.offline_scheduler import offline_scheduler
 from pyscheduler.config.feature_gates import parse
 from pyscheduler.config.load import loads
@@ -45,6 +48,8 @@ __all__ = ["KnownStories", "LeaderFacts", "ask_leader"]
 
 #: With three replicas, so many connections all miss the leader once in 600 times.
 _MOST_REQUESTS: Final = 16
+#: The reason if no replica of the scheduler leads, as in `explain --history`.
+_NO_SCHEDULER: Final = "NoScheduler"
 #: What happens next with a pod in a sub-queue.
 _NEXT: Final = {
     "active": "the pod is tried next",
@@ -63,6 +68,8 @@ class KnownStories:
     served: Sequence[str] = ()
     #: Why there is no story; "" if there is one.
     why: str = ""
+    #: True if the answer is that of the leader.
+    is_leader: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -76,6 +83,8 @@ class LeaderFacts:
     #: The profiles that cannot be used here, and why; `config` is without them.
     left_out: Mapping[str, str] = attrs.field(factory=dict)
     why_no_config: str = ""
+    #: Why no replica leads, by the lease; "" if one may lead.
+    absent: str = ""
 
     async def stories_of(self, namespace: str, name: str) -> KnownStories:
         """Return the stories of the pods of a name."""
@@ -93,13 +102,41 @@ class LeaderFacts:
             served = found.profiles
             if found.is_leader:
                 why = "" if found.stories else f"the scheduler at {url} knows no story of pod {namespace}/{name}"
-                return KnownStories(stories=found.stories, served=served, why=why)
+                return KnownStories(stories=found.stories, served=served, why=why, is_leader=True)
         return KnownStories(served=served, why=f"{url} is not the leader, and does not know why pods wait")
 
     def joined(self, pod: Pod, explanation: Explanation, stories: Sequence[StoryView]) -> Explanation:
         """Return the explanation with the story of the pod, which decides the verdict if the pod waits."""
         story = next((each for each in stories if each.uid == pod.uid and each.pending), None)
         return explanation if story is None else _joined(explanation, pod, story)
+
+    def without_leader(
+        self, pod: Pod, explanation: Explanation, known: KnownStories, served: Sequence[str], *, is_own: bool
+    ) -> Explanation:
+        """Return the explanation of a pod that waits, with what follows if the leader gave no answer.
+
+        `served` are the schedulerNames of the configuration, which is that of the scheduler if `is_own`.
+        """
+        if known.is_leader:
+            return explanation
+        is_served = pod.scheduler_name in served
+        is_ours = is_served or (not is_own and pod.scheduler_name != KUBE_SCHEDULER)
+        if self.absent and is_ours:
+            step = Step("leader", HOLDS, _NO_SCHEDULER, f"no replica leads: {self.absent}")
+            rest = [*map(without_place, explanation.steps)]
+            return attrs.evolve(
+                explanation,
+                verdict="waits",
+                reason=_NO_SCHEDULER,
+                steps=[*rest[:1], step, *rest[1:]],
+                next="the pod is tried when a replica of the scheduler leads",
+            )
+        if explanation.verdict != "fits":
+            return explanation
+        if not is_served and not is_own:
+            then = "a sure answer needs the scheduler's configuration; give the leader's --scheduler, or --config"
+            return attrs.evolve(explanation, verdict="unknown", next=then)
+        return attrs.evolve(explanation, next=f"{explanation.next}, if a replica leads; none has answered")
 
 
 async def ask_leader(
@@ -117,7 +154,12 @@ async def ask_leader(
         authority=options.scheduler_ca,
         lease=(election.resource_namespace, election.resource_name),
     )
-    return LeaderFacts(leader=leader) if options.config_file else await _configuration(leader, options)
+    facts = LeaderFacts(leader=leader) if options.config_file else await _configuration(leader, options)
+    election = (facts.config or config).leader_election
+    if not election.leader_elect:
+        return facts
+    absent = await why_none_leads(cluster, (election.resource_namespace, election.resource_name))
+    return attrs.evolve(facts, absent=absent)
 
 
 async def _configuration(leader: Leader, options: ExplainOptions) -> LeaderFacts:

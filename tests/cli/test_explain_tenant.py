@@ -98,6 +98,7 @@ def objects() -> list[Object]:
         pod_manifest("gated", namespace="web", scheduling_gates=["example.com/wait"]),
         pod_manifest("placed", namespace="web", node_name="n1"),
         waiting("told", requests={"cpu": "4"}),
+        pod_manifest("fresh", namespace="web", scheduler_name="pyscheduler"),
         *members(),
         in_web("apps/v1", "Deployment", "shop", **workload),
         in_web("apps/v1", "ReplicaSet", "shop-5d4", metadata={"ownerReferences": [owner]}, **workload),
@@ -311,6 +312,32 @@ def test_pod_of_another_namespace_is_forbidden(explain: Run) -> None:
     assert (code, out) == (1, "")
     assert 'cannot get resource "pods" in API group "" in the namespace "kube-system"' in err
     assert "the role view in the namespace permits it" in err
+
+
+# --- no leader ----------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("no_leader")
+def test_administrator_learns_that_no_replica_leads(explain: Run, server: TestServer) -> None:
+    """By the lease; the reasons of the pod stay. Without an answer of the leader, no profile is known to be missing."""
+    code, out, err = explain("", "foreign")
+    assert (code, "NoProfile" in out, "Verdict: unknown" in out) == (0, False, True), err
+    assert "Next: a sure answer needs the scheduler's configuration" in out
+    code, out, _ = explain("", "fresh")
+    assert (code, "in its next attempt, if a replica leads; none has answered" in out) == (0, True)
+    spec = {"holderIdentity": "gone_1", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"}
+    name = {"name": "pyscheduler", "namespace": "kube-system"}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": name, "spec": spec}
+    server.run(lambda cluster: cluster.add(lease))
+    for pod, reason in (("foreign", ""), ("fresh", ""), ("told", "nodes holds Unschedulable")):
+        code, out, _ = explain("", pod)
+        assert (code, "Verdict: waits: NoScheduler" in out, reason in out) == (0, True, True)
+        assert "NoProfile" not in out
+        assert "no replica leads: the lease kube-system/pyscheduler has expired; gone_1 renewed it last at 2026-" in out
+        assert "Next: the pod is tried when a replica of the scheduler leads" in out
+    server.run(
+        lambda cluster: cluster.remove("coordination.k8s.io/v1", "Lease", "pyscheduler", namespace="kube-system")
+    )
 
 
 # --- stories ------------------------------------------------------------------------------------

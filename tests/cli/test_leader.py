@@ -33,19 +33,21 @@ class Cluster:
         """Return the object, or an error in the API server's format."""
         found = self._objects.get(path)
         if found is not None:
-            return Response(status=200, body=json.dumps(found).encode(), headers={})
+            headers = {"date": "Thu, 01 Jan 2026 00:00:30 GMT"}
+            return Response(status=200, body=json.dumps(found).encode(), headers=headers)
         reason = {404: "NotFound", 403: "Forbidden"}[self._status]
         body = {"kind": "Status", "apiVersion": "v1", "reason": reason, "message": "said", "code": self._status}
         return Response(status=self._status, body=json.dumps(body).encode(), headers={})
 
 
-def lease(holder: str) -> dict[str, Any]:
-    """Return the lease with a holder."""
+def lease(holder: str, second: int = 30) -> dict[str, Any]:
+    """Return the lease with a holder, who renewed it in some second of the minute in which the API server answers."""
+    renewed = f"2026-01-01T00:00:{second:02}.000000Z"
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": {"name": "pyscheduler", "namespace": "kube-system"},
-        "spec": {"holderIdentity": holder},
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed},
     }
 
 
@@ -91,6 +93,13 @@ async def test_address_of_the_leader(tmp_path: Path, objects: Mapping[str, objec
         pytest.param({}, 404, "there is no lease kube-system/pyscheduler; give its address", id="no lease"),
         pytest.param({}, 403, "said; give its address with --scheduler", id="forbidden"),
         pytest.param({LEASE: lease("")}, 404, "nobody holds the lease kube-system/pyscheduler", id="no holder"),
+        pytest.param(
+            {LEASE: lease(f"a_{UUID}", 9)},
+            404,
+            f"no replica leads: the lease kube-system/pyscheduler has expired; a_{UUID} renewed it last at "
+            "2026-01-01T00:00:09.000000Z, 21s ago",
+            id="expired",
+        ),
         pytest.param(
             {LEASE: lease(f"a_{UUID}")}, 404, "its host a is neither this machine nor a pod in kube-system", id="no pod"
         ),
