@@ -95,13 +95,13 @@ def test_lost_node_is_tainted_while_it_is_away(tmp_path: Path) -> None:
 
 def test_added_and_removed_nodes_count_while_they_are_there(tmp_path: Path) -> None:
     """A replay waits for nodes that are announced, however late; the table of nodes says when each was there."""
-    text = "events:\n- {at: 2d, add: 1x8gpu:A100}\n- {at: 100, remove: node-0}\n"
+    text = "events:\n- {at: 12h, add: 1x8gpu:A100}\n- {at: 100, remove: node-0}\n"
     report, played = play([job("a", 0, 1000)], "1x8gpu", text, tmp_path)
     assert report.finished == 1
     spans = played.meter.runs["a"].spans
     assert spans[0] == (0, 100)
-    assert 2 * 86400 <= spans[1][0] <= 2 * 86400 + BACKOFF
-    assert presence(played) == {"node-0": [(0.0, 100)], "added-0": [(2 * 86400, None)]}
+    assert 12 * HOUR <= spans[1][0] <= 12 * HOUR + BACKOFF
+    assert presence(played) == {"node-0": [(0.0, 100)], "added-0": [(12 * HOUR, None)]}
 
 
 def test_random_failures_follow_their_seed(tmp_path: Path) -> None:
