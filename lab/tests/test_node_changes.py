@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler_lab.clusters import Cluster
 from pyscheduler_lab.clusters.failures import read_failures
-from pyscheduler_lab.simulation.replay import Replay
+from pyscheduler_lab.simulation.replay import Progress, Replay
 from pyscheduler_lab.simulation.replay_cluster import Fidelity, ServedCluster
 from pyscheduler_lab.simulation.replay_report import ReplayReport
 from pyscheduler_lab.traces import Job
@@ -30,7 +32,14 @@ def job(name: str, at: float, duration: float, **fields: Any) -> Job:
 
 
 def play(
-    jobs: list[Job], nodes: str, text: str, folder: Path, *, seed: int = 0, fidelity: Fidelity = "full"
+    jobs: list[Job],
+    nodes: str,
+    text: str,
+    folder: Path,
+    *,
+    seed: int = 0,
+    fidelity: Fidelity = "full",
+    progress: Callable[[Progress], object] = lambda _: None,
 ) -> tuple[ReplayReport, Replay]:
     """Replay jobs with the failures of a text."""
     path = folder / "failures.yaml"
@@ -38,7 +47,7 @@ def play(
     cluster = Cluster.read(nodes)
     failures = read_failures(path, cluster)
     played = Replay(jobs, cluster, load(None), registry=discover(), seed=seed, failures=failures, fidelity=fidelity)
-    return asyncio.run(played.run()), played
+    return asyncio.run(played.run(progress)), played
 
 
 def served(played: Replay) -> EmbeddedCluster:
@@ -118,6 +127,39 @@ def test_random_failures_follow_their_seed(tmp_path: Path) -> None:
     assert spans(text, 2) == first
     assert spans(text, 1) != first
     assert spans(f"{text}seed: 2\n", 1) == first
+
+
+@pytest.mark.parametrize(
+    ("rate", "ended"),
+    [
+        pytest.param("{lose: '*', every: 1h, for: 5m}", 13 * HOUR, id="often"),
+        pytest.param("{drain: '*', every: 2h, for: 1h}", 15 * HOUR, id="away-half-of-the-time"),
+        pytest.param("{lose: '*', every: 30d, for: 60d}", 13 * HOUR, id="rarely-and-long"),
+    ],
+)
+def test_random_failures_do_not_prolong_a_replay(rate: str, ended: float, tmp_path: Path) -> None:
+    """A replay with a job that never fits ends twelve hours after its last event, whichever nodes fail."""
+    times: list[float] = []
+    report, _ = play(
+        [job("runs", 0, 100), job("never", 0, 100, gpus=9)],
+        "3x8gpu",
+        f"rates: [{rate}]",
+        tmp_path,
+        fidelity="decisions",
+        progress=lambda each: times.append(each.time),
+    )
+    assert report.finished == 1
+    assert 12 * HOUR <= times[-1] <= ended
+
+
+def test_replay_waits_for_nodes_that_failed_at_random(tmp_path: Path) -> None:
+    """A job that loses its node runs again once the node returns, also after more than twelve hours."""
+    text = "rates: [{drain: node-0, every: 20h, for: 3d}]"
+    report, played = play([job("a", 0, 2 * 86400)], "1x8gpu", text, tmp_path, seed=1, fidelity="decisions")
+    spans = played.meter.runs["a"].spans
+    assert report.finished == 1
+    assert len(spans) > 1
+    assert all(after[0] - before[1] >= 3 * 86400 for before, after in pairwise(spans))
 
 
 def test_node_group_grows_for_pods_that_wait_and_shrinks(tmp_path: Path) -> None:

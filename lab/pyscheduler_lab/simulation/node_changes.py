@@ -9,7 +9,9 @@ A node group gets nodes for pods that are unschedulable and would fit on a node 
 packing needs, less those that are on their way. A node without pods for some time is removed, unless the group is then
 too small.
 
-`expects` is True as long as the replay must wait for nodes that come or return, or for a planned change.
+A replay waits for nodes that come or return, and for planned changes (`is_expected`, `last_event`). It does not wait
+for random failures: they never end. Of the nodes that fail at random, it waits for those that were away when jobs last
+arrived, ended or lost or got a node. These jobs have not seen all nodes since.
 """
 
 from __future__ import annotations
@@ -60,10 +62,11 @@ class _Group:
 class NodeChanges:
     """Changes the nodes of `cluster`; `start` it, then `stop` it.
 
-    `job_of` returns the job of a pod by its name. Equal seeds give equal changes.
+    `job_of` returns the job of a pod by its name. `last_job_event` returns when jobs last arrived, ended, or lost
+    or got a node, in seconds since the beginning. Equal seeds give equal changes.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - wiring, by keyword
         self,
         failures: Failures,
         nodes: Sequence[Node],
@@ -74,6 +77,7 @@ class NodeChanges:
         namespace: str,
         shares_gpus: bool,
         job_of: Callable[[str], Job | None],
+        last_job_event: Callable[[], float],
     ) -> None:
         self._failures = failures
         self._cluster = cluster
@@ -82,6 +86,7 @@ class NodeChanges:
         self._namespace = namespace
         self._shares_gpus = shares_gpus
         self._job_of = job_of
+        self._last_job_event = last_job_event
         #: All nodes that there were, by name.
         self.nodes = {node.name: node for node in nodes}
         self._began = clock.now()
@@ -101,14 +106,16 @@ class NodeChanges:
         self._scans_left = 0
         self._idle: dict[str, Timer] = {}
         self._due = 0
-        #: When a node last came, returned or left, in seconds since the beginning.
+        #: By kind and name of a node that fails at random, when the failure began.
+        self._failed: dict[tuple[str, str], float] = {}
+        #: When a node that the replay waits for last came, returned or left, in seconds since the beginning.
         self.last_event = 0.0
         self._feed = cluster.follow(self)
 
     @property
-    def expects(self) -> bool:
-        """Return True if nodes will come or return, or if a planned change is ahead."""
-        return self._due > 0
+    def is_expected(self) -> bool:
+        """True if the replay waits for nodes that come or return, or for a planned change."""
+        return self._due > 0 or any(map(self._is_awaited, self._failed))
 
     def presence(self) -> Iterator[tuple[Node, float, float | None]]:
         """Yield for each time in which a node was there when it came and when it left; None if it is still there."""
@@ -159,7 +166,7 @@ class NodeChanges:
     def _next_failure(self, rate: Rate, name: str, rng: random.Random) -> None:
         def fail() -> None:
             if self._is_there(name):
-                self._change(rate.kind, name, rate.seconds)
+                self._change(rate.kind, name, rate.seconds, is_random=True)
                 self._next_failure(rate, name, rng)
 
         # Time to the next failure counts from the end of this one. No replay waits for a failure.
@@ -172,7 +179,7 @@ class NodeChanges:
     def _is_there(self, name: str) -> bool:
         return self._spans[name][-1][1] is None
 
-    def _change(self, kind: str, name: str, seconds: float | None) -> None:
+    def _change(self, kind: str, name: str, seconds: float | None, *, is_random: bool = False) -> None:
         self._feed.catch_up()
         if kind == "remove":
             self._remove(name)
@@ -186,15 +193,28 @@ class NodeChanges:
             self._write(name)
             for pod in sorted(self._pods_on[name]):
                 self._evict(pod) if kind == "drain" else self._plan_eviction(pod)
-        if seconds is not None:
-            self._later(seconds, partial(self._return, kind, name))
+        if seconds is None:
+            return
+        come_back = partial(self._return, kind, name)
+        if is_random:
+            self._failed.setdefault((kind, name), self._now())
+            self._timers.append(self._clock.call_later(seconds, come_back))
+        else:
+            self._failed.pop((kind, name), None)
+            self._later(seconds, come_back)
+
+    def _is_awaited(self, failure: tuple[str, str]) -> bool:
+        """Return True for a planned change, and for a random failure that began before the last event of jobs."""
+        return self._failed.get(failure, 0.0) <= self._last_job_event()
 
     def _return(self, kind: str, name: str) -> None:
         until = self._away.get((kind, name))
         if until is None or self._now() < until:
             return
         del self._away[kind, name]
-        self.last_event = self._now()
+        if self._is_awaited((kind, name)):
+            self.last_event = self._now()
+        self._failed.pop((kind, name), None)
         self._write(name)
         if kind == "lose":
             for pod in self._pods_on[name] & self._evictions.keys():
@@ -215,6 +235,7 @@ class NodeChanges:
         self._cluster.remove("v1", "Node", name)
         for kind in ("drain", "lose"):
             self._away.pop((kind, name), None)
+            self._failed.pop((kind, name), None)
         for pod in sorted(self._pods_on.pop(name, ())):
             self._evict(pod)
         group = self._group_of.pop(name, None)

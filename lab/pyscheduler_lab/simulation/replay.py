@@ -211,6 +211,7 @@ class Replay:
             namespace=NAMESPACE,
             shares_gpus=self._shares_gpus,
             job_of=self.meter.job_of,
+            last_job_event=lambda: self.meter.last_event,
         )
 
     @property
@@ -286,7 +287,7 @@ class Replay:
             return True
         last_event = self.meter.last_event
         if self.node_changes is not None:
-            if self.node_changes.expects:
+            if self.node_changes.is_expected:
                 return False
             last_event = max(last_event, self.node_changes.last_event)
         return not self.meter.running and self._now() - last_event >= self._stuck_seconds
