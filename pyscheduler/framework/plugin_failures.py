@@ -25,7 +25,7 @@ from pyscheduler.framework.errors import PySchedulerError, text_of
 from pyscheduler.framework.plugin_owners import PluginOwners
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
     from types import TracebackType
 
     from pyscheduler.framework.recorder import Recorder
@@ -40,6 +40,7 @@ __all__ = [
     "TASK",
     "PluginFailure",
     "PluginFailures",
+    "Repeats",
     "error_place",
     "error_text",
     "slow_remedy",
@@ -104,12 +105,32 @@ class PluginFailure:
         return f"{whose} failed at {self.point}{about}: {error_text(self.error)}{place}"
 
 
+class Repeats:
+    """Counts failures by kind, so that the log has the first of each kind, the tenth, the hundredth and so on."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Hashable, int] = {}
+
+    def count(self, kind: Hashable) -> int:
+        """Count a failure; return how many of its kind there were."""
+        count = self._counts.get(kind, 0) + 1
+        if count == 1 and len(self._counts) >= _DISTINCT:
+            del self._counts[next(iter(self._counts))]
+        self._counts[kind] = count
+        return count
+
+    @staticmethod
+    def level(count: int) -> int:
+        """Return the level at which the failure with that number is logged."""
+        return logging.ERROR if str(count).strip("0") == "1" else logging.DEBUG
+
+
 class PluginFailures:
     """Reports the failures of the plugins of a scheduler; `recorder` counts them as warnings."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._seen: dict[tuple[str, str, type, str], int] = {}
+        self._repeats = Repeats()
         self._counts: Counter[tuple[str, str]] = Counter()
         #: By plugin and extension point, how many calls were slow, and when that was logged last.
         self._slow: Counter[tuple[str, str]] = Counter()
@@ -174,11 +195,7 @@ class PluginFailures:
         self._recorder.warning(warning)
         self._counts[plugin, point] += 1
         place = error_place(error, call)
-        key = (plugin, point, type(error), place)
-        count = self._seen.get(key, 0) + 1
-        if count == 1 and len(self._seen) >= _DISTINCT:
-            del self._seen[next(iter(self._seen))]
-        self._seen[key] = count
+        count = self._repeats.count((plugin, point, type(error), place))
         if self.listeners:
             failure = PluginFailure(plugin=plugin, point=point, about=about, place=place, error=error)
             for listener in self.listeners:
@@ -191,8 +208,7 @@ class PluginFailures:
         if count == 1:
             _log.error(f"Plugin failed {fields}", *values, exc_info=error if error.__traceback__ is not None else None)
         else:
-            level = logging.ERROR if str(count).strip("0") == "1" else logging.DEBUG
-            _log.log(level, f"Plugin failed again times=%d {fields}", count, *values)
+            _log.log(Repeats.level(count), f"Plugin failed again times=%d {fields}", count, *values)
 
 
 def slow_remedy(point: str) -> str:

@@ -8,6 +8,7 @@ Source: kube-scheduler 1.36, `handleSchedulingFailure`.
 from __future__ import annotations
 
 import logging
+import re
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,7 @@ from pyscheduler.framework.diagnosis import Diagnosis, FitError, NoNodesError
 from pyscheduler.framework.errors import PySchedulerError
 from pyscheduler.framework.group_cycle import PodGroupUnschedulableError
 from pyscheduler.framework.interfaces import NominatingInfo
+from pyscheduler.framework.plugin_failures import Repeats
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.framework.preemption import preemption_findings
 from pyscheduler.framework.stories import NullStories
@@ -142,6 +144,8 @@ class FailureHandler:
     pods: Lister[Pod]
     statuses: PodStatusWriter
     stories: Stories = attrs.Factory(NullStories)
+    #: Errors of plugins, by plugin and text.
+    _repeats: Repeats = attrs.field(factory=Repeats, init=False)
 
     def handle(self, attempt: Attempt, status: Status, nominating: NominatingInfo | None) -> None:
         """Deal with a failed attempt; with `nominating` None the pod's nomination stays."""
@@ -219,7 +223,12 @@ class FailureHandler:
             _log.info('Unable to schedule pod belonging to a pod group; waiting pod=%s err="%s"', pod.key, message)
         else:
             self.recorder.warning("attempt_error")
-            _log.error('Error scheduling pod; retrying pod=%s plugin=%s err="%s"', pod.key, status.plugin, message)
+            # A broken plugin fails in each attempt, with a text that is the same except for the name of the pod.
+            kind = status.plugin, re.sub(rf"\b{re.escape(pod.name)}\b", "", message)
+            count = self._repeats.count(kind) if status.plugin else 1
+            times = "; retrying" if count == 1 else f" again; retrying times={count}"
+            values = pod.key, status.plugin, message
+            _log.log(Repeats.level(count), f'Error scheduling pod{times} pod=%s plugin=%s err="%s"', *values)
 
 
 def pending_version(pods: Lister[Pod], pod: Pod) -> Pod | None:

@@ -113,7 +113,7 @@ def test_failures_that_are_all_different_are_not_kept_for_ever() -> None:
     failures = PluginFailures(Counts())
     for number in range(1200):
         failures.report(type(f"Error{number}", (Exception,), {})(), plugin="Odd", point="Filter")
-    assert len(failures._seen) == 500
+    assert len(failures._repeats._counts) == 500
     assert failures.counts == {("Odd", "Filter"): 1200}
 
 

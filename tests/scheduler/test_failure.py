@@ -105,6 +105,33 @@ async def test_an_unreadable_version_does_not_stop_the_retry(cluster: FakeCluste
     assert (await framework.schedule("q")).state == "pending"
 
 
+class Broken(PreBindPlugin):
+    """Names the pod in its error."""
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return Status.from_error(RuntimeError(f"no volume for {pod.key}"))
+
+
+async def test_equal_errors_of_a_plugin_are_logged_ever_more_rarely(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has the first error of a plugin, the tenth and so on; texts are equal except for the pod's name."""
+    cluster.add_node("n1")
+    framework = cluster.framework(enable=[Broken])
+    with caplog.at_level("DEBUG", logger="pyscheduler.scheduler.failure"):
+        for name in ("p", "q"):
+            await framework.schedule(name)
+        await cluster.clock.advance(120)
+    lines = [record for record in caplog.records if record.getMessage().startswith("Error scheduling pod")]
+    assert len(lines) >= 20
+    errors = [line.getMessage() for line in lines if line.levelname == "ERROR"]
+    assert [text.partition(" pod=")[0] for text in errors] == [
+        "Error scheduling pod; retrying",
+        "Error scheduling pod again; retrying times=10",
+    ]
+    assert errors[0].partition(" pod=")[2].startswith("default/p plugin=Broken err=")
+
+
 class Odd(FilterPlugin):
     """Rejects with half of a surrogate pair, as a text that was cut or read from a file may have one."""
 
