@@ -121,7 +121,8 @@ def _duration(story: StoryView) -> str:
     if end is None or end.reason not in {SCHEDULED, DELETED}:  # the wait ended before this story
         return ""
     seconds = max(parse_time(end.first) - parse_time(story.created or story.first_seen), 0.0)
-    return f", after a wait of {format_duration(round(seconds, 1))}"
+    most = "" if end.count else "at most "  # no replica has seen it
+    return f", after a wait of {most}{format_duration(round(seconds, 1))}"
 
 
 def _count(story: StoryView) -> str:

@@ -108,7 +108,8 @@ class StoryBook(Stories):
         """Log the reasons that still hold, some at a time: there may be ten thousand, and each costs about 40 µs."""
         for uid, run in known[:_LOGGED_AT_ONCE]:
             story = self._pending.get(uid)
-            if story is not None and story.runs[-1] is run:  # a change since then was logged with the reason before
+            # A change since then was logged with the reason before. A pod whose gate was removed has no change yet.
+            if story is not None and story.runs[-1] is run and (run.reason != GATED or story.queue == _GATED_QUEUE):
                 log_change(story, run, None)
         if len(known) > _LOGGED_AT_ONCE:
             self._clock.call_later(_LOG_PAUSE_SECONDS, partial(self._log_known, known[_LOGGED_AT_ONCE:]))

@@ -11,23 +11,25 @@ microsecond. If the line of the reason before is missing, it is made from what t
 of all processes are put in the order of their times, and equal reasons that follow each other become one, as in the
 memory of one process.
 
-A leader logs for how long no scheduler ran before it. This is a row between the reasons, if the pod waited then.
+A leader logs for how long no scheduler ran before it. This is a row between the reasons, if the pod waited then. A
+leader logs a reason of each pod that waits. So a pod that no leader names after such a time waits no more: it was
+deleted or bound meanwhile. If a pod of the same name was created later, it was deleted.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 import msgspec
 
-from kube_objects.times import parse_time
+from kube_objects.times import format_time, parse_time
 from pyscheduler.api import DecodeError
 from pyscheduler.stories.lines import CHANGED, CLOSED, LOGGER, NO_SCHEDULER, REPEATED, STORY
-from pyscheduler.stories.record import ENDS, Run, Story
+from pyscheduler.stories.record import DELETED, ENDS, Run, Story
 from pyscheduler.stories.view import run_view, story_view
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ T = TypeVar("T")
 
 #: The reason of a row for the time in which no scheduler ran.
 _NO_SCHEDULER: Final = "NoScheduler"
+#: The reason of a pod that waited, and that the next leader does not name.
+_NOT_SEEN: Final = "NotSeen"
 _ABOUT_PODS: Final = (CHANGED, REPEATED, CLOSED)
 _VALUE: Final = r'(?:"(?:[^"\\]|\\.)*"|[^\s"]+)'
 #: A whole line of the text log, from its time to the end of the message.
@@ -136,7 +140,10 @@ class History:
         for change in sorted(self._changes.values(), key=lambda change: change.at):
             by_uid.setdefault(change.uid, []).append(change)
         stories = [_story(changes, self._gaps) for changes in by_uid.values()]
-        return sorted(stories, key=lambda story: story.first_seen, reverse=True)
+        stories.sort(key=lambda story: story.first_seen, reverse=True)
+        for newer, older in pairwise(stories):
+            _end_before(older, newer)
+        return stories
 
 
 def _read_from(line: str, read: Callable[[_Fields], T]) -> list[T]:
@@ -258,6 +265,7 @@ def _story(changes: list[_Change], gaps: Collection[_Gap]) -> StoryView:
         for gap in (_shortened(gap, changes) for gap in gaps)
         if newest.profile in gap.profiles and gap.last > (created or first_seen) and gap.first < end
     ]
+    reasons += _not_seen(newest, gaps)
     joined: list[_Reason] = []
     for reason in sorted(reasons, key=lambda reason: reason.run.first):
         if joined and joined[-1].run.is_like(reason.run):
@@ -267,9 +275,31 @@ def _story(changes: list[_Change], gaps: Collection[_Gap]) -> StoryView:
     runs = [reason.run for reason in joined if reason.run.reason != _NO_SCHEDULER]
     found = story_view(Story(newest.pod, newest.uid, newest.profile, first_seen, created, newest.queue, runs))
     found.runs = [run_view(reason.run) for reason in joined]
+    found.pending &= found.reason != _NOT_SEEN
     for view, reason in zip(found.runs, joined, strict=True):
         view.count_is_least = reason.is_least and reason.run.reason not in ENDS
     return found
+
+
+def _not_seen(newest: _Change, gaps: Iterable[_Gap]) -> list[_Reason]:
+    """Return the end of the wait of a pod that the leader after its newest line does not name."""
+    later = [gap.last for gap in gaps if newest.profile in gap.profiles and gap.last > newest.at]
+    if newest.run.reason in ENDS or not later:
+        return []
+    began = min(later)
+    text = f"the leader since {format_time(began)} does not name the pod: it was deleted or bound, or the logs end here"
+    return [_Reason(Run(_NOT_SEEN, text, began, began, 0), is_least=False)]
+
+
+def _end_before(story: StoryView, newer: StoryView) -> None:
+    """End the story of a pod that still waited when a pod of the same name was created."""
+    if story.reason in ENDS:
+        return
+    at = newer.created or newer.first_seen
+    text = f"at the latest: another pod of this name was created at {at}, uid {newer.uid}"
+    end = Run(DELETED, text, parse_time(at), parse_time(at), 0)
+    story.runs = [*(run for run in story.runs if run.reason != _NOT_SEEN), run_view(end)]
+    story.reason, story.pending, story.queue = DELETED, False, ""
 
 
 def _shortened(gap: _Gap, changes: list[_Change]) -> _Gap:

@@ -89,6 +89,15 @@ def test_story_without_the_wait_says_nothing_of_its_length(tmp_path: Path, run: 
     assert out.splitlines()[1] == "Verdict: Preempted"
 
 
+def test_wait_that_nobody_saw_end_is_at_most_so_long(tmp_path: Path, run: Run) -> None:
+    """A pod of the same name was created later, so the pod of the killed leader was deleted before."""
+    file = tmp_path / "logs.txt"
+    again = SECOND | {"uid": "2", "created": "2026-11-29T09:03:00Z"}
+    file.write_text(f"{FIRST}\n{json.dumps(again)}")
+    code, out, _ = run("explain", "--history", "web/p", "--from", file)
+    assert (code, "uid 1, profile pyscheduler\nVerdict: Deleted, after a wait of at most 2m59.1s\n" in out) == (0, True)
+
+
 def test_json_of_a_story(logs: Path, run: Run) -> None:
     """The fields are those of `GET /debug/story`."""
     code, out, _ = run("explain", "--history", "p", "-n", "web", "--from", logs, "-o", "json")

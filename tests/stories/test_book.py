@@ -14,6 +14,7 @@ from kube_testserver.serving.faults import Fault
 from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import ObjectMeta, Pod, PodSpec
 from pyscheduler.config.load import load
+from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
 from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler.scheduler.scheduler import Scheduler
 from pyscheduler.stories.book import StoryBook
@@ -27,6 +28,11 @@ def pod_of(name: str, uid: str = "") -> Pod:
     """Return a pod without anything to schedule."""
     uid = uid or f"{name}-7f1c1a0e-6c1b-4b5e-9a1f-1d2e3f4a5b6c"
     return Pod(metadata=ObjectMeta(name=name, namespace="web", uid=uid), spec=PodSpec(scheduler_name=PROFILE))
+
+
+def queued(name: str, gate: str = "SchedulingGates") -> QueuedPodInfo:
+    """Return a pod in the queue, which a plugin keeps out of the active queue."""
+    return QueuedPodInfo(pod_info=PodInfo.of(pod_of(name)), enqueued_at=0.0, gating_plugin=gate)
 
 
 @pytest.fixture
@@ -113,12 +119,14 @@ def test_standby_keeps_no_finished_stories(clock: VirtualClock, caplog: pytest.L
 
 
 async def test_new_leader_logs_the_reasons_that_it_knows(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
-    """The gates that a standby has seen are logged in chunks, unless the reason changes before."""
+    """The gates that a standby has seen are logged in chunks, unless the gate was removed or the reason changes."""
     caplog.set_level(logging.INFO, logger="decision")
     book = StoryBook(clock)
     for number in range(201):
-        book.waits(pod_of(f"p{number}"), "SchedulingGated", plugins=("SchedulingGates",))
-    book.waits(pod_of("last"), "SchedulingGated")
+        book.moved(queued(f"p{number}"), "unschedulable", "UnschedulablePodAdd")
+    book.moved(queued("last"), "unschedulable", "UnschedulablePodAdd")
+    book.moved(queued("open"), "unschedulable", "UnschedulablePodAdd")
+    book.moved(queued("open", ""), "active", "UnschedulablePodUpdate")
     book.begin()
     assert len(caplog.messages) == 200
     assert "pod=web/p0 " in caplog.messages[0]

@@ -229,6 +229,33 @@ async def test_row_for_the_time_without_a_scheduler(is_json: bool, clock: Virtua
         assert "NoScheduler" not in [run.reason for run in other.runs]
 
 
+async def test_pod_that_the_next_leader_does_not_name_waits_no_more(clock: VirtualClock) -> None:
+    """It was deleted or bound while no scheduler ran; a pod of the same name shows that it was deleted."""
+    first, second = Replica(clock), Replica(clock)
+    for name in ("p", "gone", "again"):
+        first.does(partial(StoryBook.waits, pod=pod_of(name), reason="Unschedulable", plugins=("Fit",)))
+    await clock.advance(60)
+    with second.taking_over():
+        log_gap(("pyscheduler",), clock.wall() - 30, clock.wall(), "kube-system/pyscheduler")
+    await clock.advance(1)
+    created = "2026-01-01T00:00:50Z"
+    for pod in (pod_of("p"), pod_of("again", "2", created=created)):
+        second.does(partial(StoryBook.waits, pod=pod, reason="Unschedulable", plugins=("Fit",)))
+    lines = [*second.lines, *first.lines]
+    assert [story.reason for story in rebuilt(lines)] == ["Unschedulable"]
+    (gone,) = rebuilt(lines, "gone")
+    assert (gone.reason, gone.pending) == ("NotSeen", False)
+    assert [(run.reason, run.first) for run in gone.runs[1:]] == [
+        ("NoScheduler", "2026-01-01T00:00:30.000000Z"),
+        ("NotSeen", "2026-01-01T00:01:00.000000Z"),
+    ]
+    assert "the leader since 2026-01-01T00:01:00Z does not name the pod" in gone.runs[-1].message
+    newer, older = rebuilt(lines, "again")
+    assert (newer.reason, older.reason, older.pending) == ("Unschedulable", "Deleted", False)
+    assert (older.runs[-1].first, "uid 2" in older.runs[-1].message) == ("2026-01-01T00:00:50.000000Z", True)
+    assert "NotSeen" not in [run.reason for run in older.runs]
+
+
 async def test_pods_of_the_same_name_have_stories_of_their_own(clock: VirtualClock) -> None:
     """The newest pod comes first."""
     replica = Replica(clock)
