@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 
+from kube_objects.meta import Wire
 from kube_objects.times import seconds_of
 from kube_objects.workloads import WorkloadStatus
 from pyscheduler.api import KubeObject, ReplicaSet, ReplicationController, StatefulSet, kind_of
@@ -31,15 +32,26 @@ if TYPE_CHECKING:
 __all__ = ["Workload", "find_workload", "kind_called", "refused_kinds", "subject_of", "waiting_pod"]
 
 _FAILED_CREATE: Final = "FailedCreate"
+_SUSPENDED: Final = "Suspended"
 _REPLICA_FAILURE: Final = "ReplicaFailure"
 _NEXT: Final = "the controller tries again, with growing delays; change the template of the pods, or what refuses them"
 #: How many names a step lists.
 _NAMED: Final = 5
 
 
+class _Spec(Wire):
+    """What a workload says about the number of its pods."""
+
+    replicas: int | None = None
+    parallelism: int | None = None
+    suspend: bool | None = None
+    schedule: str = ""
+
+
 class _Controller(KubeObject):
     """A workload of a kind that the scheduler does not read."""
 
+    spec: _Spec = _Spec()
     status: WorkloadStatus = WorkloadStatus()
 
 
@@ -48,9 +60,18 @@ class _Deployment(_Controller):
     kind: ClassVar[str] = "Deployment"
 
 
+class _DaemonSetStatus(WorkloadStatus):
+    """Also the number of nodes that are to run a pod."""
+
+    observed_generation: int = 0
+    desired_number_scheduled: int = 0
+
+
 class _DaemonSet(_Controller):
     api_version: ClassVar[str] = "apps/v1"
     kind: ClassVar[str] = "DaemonSet"
+
+    status: _DaemonSetStatus = _DaemonSetStatus()
 
 
 class _Job(_Controller):
@@ -104,6 +125,8 @@ class Workload:
     key: str
     #: Why pods of it could not be created; None if nothing says so.
     failure: Explanation | None
+    #: The workload first, then those that it owns, the newest first.
+    owned: Sequence[KubeObject]
     #: The pods that it owns, or a workload that it owns.
     pods: Sequence[Pod]
 
@@ -121,9 +144,9 @@ async def waiting_pod(
 ) -> Answer | Pod | None:
     """Return why the pods of a workload could not be created, or the first of its pods that waits; None without it.
 
-    If all its pods have a node, the explanation says so. `unread` has the resources that `read` was not allowed to
-    list. Raises `ConfigError` if workloads of the kind may not be listed, or if the workload has no pod. The first
-    arguments are those of `find_workload`.
+    If all its pods have a node, or it is to have none, the explanation says so. `unread` has the resources that `read`
+    was not allowed to list. Raises `ConfigError` if workloads of the kind may not be listed, or if nothing says why the
+    workload has no pod. The first arguments are those of `find_workload`.
     """
     found = await find_workload(kind, name, namespace, read, pods)
     if found is None:
@@ -137,7 +160,7 @@ async def waiting_pod(
         return Answer(explanation=found.failure)
     waiting = [pod for pod in found.pods if not pod.node_name]
     if not waiting and not found.pods:
-        raise ConfigError(f"{found.kind} {found.key} has no pod, and nothing says why")
+        return Answer(explanation=_without_pods(found))
     if not waiting:
         text = f"no pod waits; {len(found.pods)} {'has' if len(found.pods) == 1 else 'have'} a node"
         steps, subject = [Step("pods", OK, "", text)], f"{found.kind} {found.key}"
@@ -174,6 +197,10 @@ async def find_workload(kind: str, name: str, namespace: str, read: Read, pods: 
         kind=subject.kind,
         key=f"{namespace}/{subject.name}",
         failure=_explanation(subject, namespace, steps, mine) if steps else None,
+        owned=sorted(
+            (known[each] for each in owned & known.keys()),
+            key=lambda item: (item.kind != subject.kind, -_created(item)),
+        ),
         pods=sorted(mine, key=lambda pod: pod.name),
     )
 
@@ -233,6 +260,45 @@ def _failures(
                 if (condition.type, condition.status) == (_REPLICA_FAILURE, "True"):
                     texts.setdefault(condition.message, f"{name.kind} {namespace}/{name.name}: {condition.message}")
     return [Step("creation", HOLDS, _FAILED_CREATE, text) for text in texts.values()]
+
+
+def _created(item: KubeObject) -> float:
+    return seconds_of(item.metadata.creation_timestamp)
+
+
+def _without_pods(found: Workload) -> Explanation:
+    """Return why a workload has no pod; raise `ConfigError` if its spec and its status do not say so."""
+    for item in found.owned[: 2 if found.kind == _CronJob.kind else 1]:  # a CronJob, and the last of its Jobs
+        name = f"{item.kind} {item.namespace}/{item.name}"
+        spec, status = getattr(item, "spec", None), getattr(item, "status", WorkloadStatus())
+        ended = [each for each in status.conditions if each.type in {"Complete", "Failed"} and each.status == "True"]
+        if ended:
+            text = f"{name} has ended: {ended[0].type} {ended[0].message}".strip()
+            return _idle(found, Step("spec", OK, "", text))
+        if getattr(spec, "suspend", False):
+            text = f"spec.suspend of {name} is true, so its controller creates no pods"
+            return attrs.evolve(
+                _idle(found, Step("spec", HOLDS, _SUSPENDED, text)),
+                verdict="waits",
+                reason=_SUSPENDED,
+                next=f"the pods are created when spec.suspend of {name} is false",
+            )
+        for field in ("replicas", "parallelism"):
+            if getattr(spec, field, None) == 0:
+                return _idle(found, Step("spec", OK, "", f"spec.{field} of {name} is 0"))
+        if isinstance(status, _DaemonSetStatus) and status.observed_generation and not status.desired_number_scheduled:
+            return _idle(found, Step("status", OK, "", f"{name} selects no node"))
+    if found.kind == _CronJob.kind and len(found.owned) == 1:
+        schedule = getattr(found.owned[0], "spec", _Spec()).schedule
+        return _idle(found, Step("spec", OK, "", f"no Job of it exists now; spec.schedule is {schedule}"))
+    raise ConfigError(f"{found.kind} {found.key} has no pod, and nothing says why")
+
+
+def _idle(found: Workload, step: Step) -> Explanation:
+    """Return the explanation of a workload that is to have no pods."""
+    return Explanation(
+        subject=f"{found.kind} {found.key}", verdict="idle", reason="", steps=[step], next="", contradicts=False
+    )
 
 
 def _explanation(subject: _Name, namespace: str, steps: Sequence[Step], pods: Sequence[Pod]) -> Explanation:

@@ -16,15 +16,16 @@ from tests.cli.conftest import Run
 Object = dict[str, Any]
 
 QUOTA = 'pods "web-5d4-x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2'
-KINDS = {"Deployment": "apps/v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "Job": "batch/v1"}
+BATCH = {"Job", "CronJob"}
 
 
-def workload(kind: str, name: str, *, owner: str = "", message: str = "", uid: str = "") -> Object:
+def workload(kind: str, name: str, *, owner: str = "", message: str = "", uid: str = "", **fields: Any) -> Object:
     """Return a workload; `owner` is `Kind/name`, `message` that of its condition ReplicaFailure."""
     metadata: Object = {"name": name, "namespace": "default", "uid": uid or f"{kind}-{name}"}
     if owner:
         metadata["ownerReferences"] = references(owner)
-    made: Object = {"apiVersion": KINDS[kind], "kind": kind, "metadata": metadata}
+    made: Object = {"apiVersion": "batch/v1" if kind in BATCH else "apps/v1", "kind": kind, "metadata": metadata}
+    made |= fields
     if message:
         condition = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message}
         made["status"] = {"conditions": [condition]}
@@ -133,6 +134,44 @@ def test_workload_whose_pods_have_a_node_is_placed(tmp_path: Path, run: Run) -> 
     assert (code, err) == (0, "")
     assert "Verdict: placed\n" in out
     assert "no pod waits; 2 have a node" in out
+
+
+ENDED = {"conditions": [{"type": "Complete", "status": "True", "message": "Reached expected number"}]}
+
+
+@pytest.mark.parametrize(
+    ("objects", "verdict", "text"),
+    [
+        pytest.param([workload("Deployment", "w", spec={"replicas": 0})], "idle", "spec.replicas of", id="replicas"),
+        pytest.param([workload("StatefulSet", "w", spec={"replicas": 0})], "idle", "w is 0", id="stateful set"),
+        pytest.param([workload("Job", "w", spec={"parallelism": 0})], "idle", "spec.parallelism of", id="parallelism"),
+        pytest.param([workload("Job", "w", spec={"suspend": True})], "waits: Suspended", "spec.suspend of", id="job"),
+        pytest.param([workload("Job", "w", status=ENDED)], "idle", "ended: Complete Reached expected", id="ended"),
+        pytest.param(
+            [workload("DaemonSet", "w", status={"observedGeneration": 1})], "idle", "w selects no node", id="no node"
+        ),
+        pytest.param(
+            [workload("CronJob", "w", spec={"schedule": "5 4 * * *"})],
+            "idle",
+            "no Job of it exists now; spec.schedule is 5 4 * * *",
+            id="no job yet",
+        ),
+        pytest.param(
+            [workload("CronJob", "w", spec={}), workload("Job", "w-1", owner="CronJob/w", spec={"suspend": True})],
+            "waits: Suspended",
+            "spec.suspend of Job default/w-1 is true",
+            id="job of a cron job",
+        ),
+    ],
+)
+def test_workload_that_is_to_have_no_pods_says_why(
+    tmp_path: Path, run: Run, objects: list[Object], verdict: str, text: str
+) -> None:
+    """Its spec or its status says so; that is an answer, and no mistake of the user."""
+    code, out, err = run("explain", "w", "--objects", written(tmp_path, *objects))
+    assert (code, err) == (0, "")
+    assert f"Verdict: {verdict}\n" in out
+    assert text in " ".join(out.split())
 
 
 @pytest.mark.parametrize("name", ["other/deployment/web", "deployment/other/web"])
