@@ -68,6 +68,13 @@ _CONTRADICTION: Final = 3
     "[default: $PYSCHEDULER_URL, or the holder of the lease]",
 )
 @click.option(
+    "--lease",
+    envvar="PYSCHEDULER_LEASE",
+    metavar="NAMESPACE/NAME",
+    help="Lease by which the scheduler that leads is found; of a Helm release RELEASE-pyscheduler in its namespace. "
+    "[default: $PYSCHEDULER_LEASE, or that of --config, or kube-system/pyscheduler]",
+)
+@click.option(
     "--scheduler-ca",
     metavar="FILE",
     help="Authority of the scheduler's certificate. [default: none; on localhost, the certificate is not verified]",

@@ -33,6 +33,8 @@ class ExplainOptions:
     history: bool
     logs: Sequence[str]
     scheduler: str | None
+    #: `NAMESPACE/NAME`.
+    lease: str | None
     scheduler_ca: str | None
     blocked: Sequence[str]
     feature_gates: str

@@ -38,7 +38,7 @@ __all__ = [
     "Step",
     "explanation_of",
     "names_of",
-    "next_of",
+    "next_of_pod",
     "pod_scheduled",
     "without_place",
     "words_of",
@@ -304,19 +304,25 @@ def words_of(message: str) -> list[str]:
 
 
 def _next(found: Evaluation, reason: str) -> str:
-    """Return what the pod waits for: an object to create, if the message names one that is missing."""
+    if reason == GATED and found.pre_enqueue is not None:
+        return next_of_pod(found.pod, reason, found.message, [found.pre_enqueue.plugin])
+    return next_of_pod(found.pod, reason, found.message, [miss.plugin for miss in found.misses])
+
+
+def next_of_pod(pod: Pod, reason: str, message: str, plugins: Sequence[str] = ()) -> str:
+    """Return what a pod waits for: an object to create, if the message names one that is missing."""
     if reason in {GATED, _UNSCHEDULABLE}:
         for pattern, kind in _MISSING:
-            missing = pattern.search(found.message)
+            missing = pattern.search(message)
             if missing is not None:
                 name = missing[1]
-                return f"create the {kind} {name if '/' in name else f'{found.pod.namespace}/{name}'}"
-    if reason == GATED and not found.pod.spec.scheduling_gates and found.pre_enqueue is not None:
-        return f"the pod is tried when {found.pre_enqueue.plugin} no longer keeps it out of the queue"
-    return next_of(reason, [miss.plugin for miss in found.misses])
+                return f"create the {kind} {name if '/' in name else f'{pod.namespace}/{name}'}"
+    if reason == GATED and not pod.spec.scheduling_gates:
+        return f"the pod is tried when {', '.join(plugins) or 'a plugin'} no longer keeps it out of the queue"
+    return _next_of(reason, plugins)
 
 
-def next_of(reason: str, plugins: Sequence[str] = ()) -> str:
+def _next_of(reason: str, plugins: Sequence[str] = ()) -> str:
     """Return what a pod waits for; `plugins` rejected nodes."""
     if reason == NO_PROFILE:
         return "correct schedulerName, or start a scheduler that serves it"

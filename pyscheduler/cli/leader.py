@@ -1,8 +1,8 @@
 """Find the scheduler that leads, and ask its HTTPS port with the user's own credentials.
 
-The address is that of `--scheduler`, or follows from the Lease: its holder is `HOSTNAME_uuid`, where HOSTNAME is that
-of this machine, or the name of a pod in the namespace of the Lease. If nobody holds the Lease, or if it has expired by
-the clock of the API server, no replica leads.
+The address is that of `--scheduler`, or follows from the Lease (`--lease`): its holder is `HOSTNAME_uuid`, where
+HOSTNAME is that of this machine, or the name of a pod in the namespace of the Lease. If nobody holds the Lease, or if
+it has expired by the clock of the API server, no replica leads.
 
 The request goes straight to the scheduler. The API server's proxy for pods is no way: it removes the user's token, so
 that the scheduler could not know who asks. Because the token is in the request, the scheduler's certificate must be
@@ -136,7 +136,7 @@ async def _holder(cluster: HTTPTransport, namespace: str, name: str) -> str:
         response = await cluster.request("GET", path, timeout_seconds=_SECONDS)
         body = raise_for_status(response, f"GET {path}")
     except NotFoundError as error:
-        raise LookupError(f"there is no lease {namespace}/{name}") from error
+        raise LookupError(f"there is no lease {namespace}/{name}; name another one with --lease") from error
     spec = decode(Lease, body).spec
     holder = spec.holder_identity
     if not holder:

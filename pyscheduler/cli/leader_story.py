@@ -21,7 +21,16 @@ from urllib.parse import quote
 import attrs
 import msgspec
 
-from pyscheduler.cli.explanation import HOLDS, INFO, KUBE_SCHEDULER, OK, Step, next_of, pod_scheduled, without_place
+from pyscheduler.cli.explanation import (
+    HOLDS,
+    INFO,
+    KUBE_SCHEDULER,
+    OK,
+    Step,
+    next_of_pod,
+    pod_scheduled,
+    without_place,
+)
 from pyscheduler.cli.leader import find_leader, why_none_leads
 from pyscheduler.cli.offline_scheduler import offline_scheduler
 from pyscheduler.config.feature_gates import parse
@@ -42,7 +51,7 @@ if TYPE_CHECKING:
     from pyscheduler.cluster.real.http import HTTPTransport
     from pyscheduler.config.types import Configuration
     from pyscheduler.runtime.assembly.registry import Registry
-    from pyscheduler.stories.view import StoryView
+    from pyscheduler.stories.view import RunView, StoryView
 
 __all__ = ["KnownStories", "LeaderFacts", "ask_leader"]
 
@@ -54,8 +63,6 @@ _NO_SCHEDULER: Final = "NoScheduler"
 _NEXT: Final = {
     "active": "the pod is tried next",
     "backoff": "the pod is retried after its backoff",
-    "unschedulable": "the pod is retried after an event that can change the answer",
-    "gated": "the pod is scheduled when its gates are removed",
 }
 
 
@@ -146,20 +153,30 @@ async def ask_leader(
 
     Raises `ConfigError` for a mistake in the options.
     """
-    election = config.leader_election
+    given, election = _lease(options.lease), config.leader_election
     leader = await find_leader(
         credentials,
         cluster,
         url=options.scheduler,
         authority=options.scheduler_ca,
-        lease=(election.resource_namespace, election.resource_name),
+        lease=given or (election.resource_namespace, election.resource_name),
     )
     facts = LeaderFacts(leader=leader) if options.config_file else await _configuration(leader, options)
     election = (facts.config or config).leader_election
     if not election.leader_elect:
         return facts
-    absent = await why_none_leads(cluster, (election.resource_namespace, election.resource_name))
+    absent = await why_none_leads(cluster, given or (election.resource_namespace, election.resource_name))
     return attrs.evolve(facts, absent=absent)
+
+
+def _lease(given: str | None) -> tuple[str, str] | None:
+    """Return namespace and name of `--lease`; None without it. Raises `ConfigError` for anything else."""
+    if not given:
+        return None
+    namespace, _, name = given.partition("/")
+    if not namespace or not name or "/" in name:
+        raise ConfigError(f"--lease must be NAMESPACE/NAME, such as kube-system/pyscheduler, not {given!r}")
+    return namespace, name
 
 
 async def _configuration(leader: Leader, options: ExplainOptions) -> LeaderFacts:
@@ -242,11 +259,12 @@ def _joined(explanation: Explanation, pod: Pod, story: StoryView) -> Explanation
         reason=run.reason,
         steps=steps,
         contradicts=contradicts,
-        next=_next(story),
+        next=_next(pod, story, run),
     )
 
 
-def _next(story: StoryView) -> str:
-    if story.reason == WAITING_ON_PERMIT:
-        return next_of(story.reason)
-    return _NEXT.get(story.queue, "")
+def _next(pod: Pod, story: StoryView, run: RunView) -> str:
+    if story.queue in _NEXT and run.reason != WAITING_ON_PERMIT:
+        return _NEXT[story.queue]
+    known = next_of_pod(pod, run.reason, run.message, run.plugins)
+    return known or "the pod is retried after an event that can change the answer"

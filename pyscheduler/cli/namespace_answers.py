@@ -24,7 +24,7 @@ from pyscheduler.cli.explanation import (
     Answer,
     Explanation,
     Step,
-    next_of,
+    next_of_pod,
     pod_scheduled,
 )
 from pyscheduler.cli.pod_facts import pod_facts
@@ -151,13 +151,14 @@ def _explanation(pod: Pod, known: KnownStories, url: str, events: Sequence[CoreE
         steps.append(Step("event", INFO, "", text))
     held = next((step for step in steps if step.result == HOLDS), None)
     reason = held.reason if held is not None else ""
+    message = condition[1] if condition is not None else ""
     plugins = next((story.runs[-1].plugins for story in known.stories if story.uid == pod.uid and story.runs), ())
     return Explanation(
         subject=f"pod {pod.key}, schedulerName {pod.scheduler_name}",
         verdict="placed" if pod.node_name else "waits",
         reason="" if pod.node_name else reason,
         steps=steps,
-        next="" if pod.node_name or not reason else next_of(reason, plugins),
+        next="" if pod.node_name or not reason else next_of_pod(pod, reason, message, plugins),
         contradicts=False,
     )
 

@@ -96,6 +96,7 @@ def objects() -> list[Object]:
         },
         pod_manifest("foreign", namespace="web", scheduler_name="nobody"),
         pod_manifest("gated", namespace="web", scheduling_gates=["example.com/wait"]),
+        pod_manifest("plain", namespace="web"),
         pod_manifest("placed", namespace="web", node_name="n1"),
         waiting("told", requests={"cpu": "4"}),
         pod_manifest("fresh", namespace="web", scheduler_name="pyscheduler"),
@@ -232,6 +233,27 @@ def test_tenant_without_a_leader_sees_what_the_pod_says(explain: Run, name: str,
         assert code == 0, err
         assert f"Verdict: {verdict} " in out
         assert words in out
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "then"),
+    [
+        pytest.param("gated", "waiting for scheduling gates", "the pod is scheduled when its gates are", id="gates"),
+        pytest.param("plain", 'could not find ResourceClaim "web/no"', "create the ResourceClaim web/no", id="missing"),
+        pytest.param("plain", "held back", "is tried when Holder no longer keeps it out of the queue", id="plugin"),
+    ],
+)
+def test_tenant_learns_what_ends_the_gate_of_a_pod(
+    explain: Run, leader: FakeLeader, server: TestServer, name: str, message: str, then: str
+) -> None:
+    """A plugin may keep a pod without gates out of the queue, for example because a claim does not exist."""
+    story = story_of(f"web/{name}", "SchedulingGated", uid=uid_of(server, name))
+    story.queue, story.runs[0].message, story.runs[0].plugins = "gated", message, ("Holder",)
+    leader.stories = {f"web/{name}": [story]}
+    code, out, err = explain("tenant", name)
+    assert code == 0, err
+    assert "Verdict: waits: SchedulingGated" in out
+    assert then in out.partition("Next: ")[2]
 
 
 def test_tenant_sees_what_the_pod_asks_for_and_the_pods_beside_it(
@@ -382,6 +404,20 @@ def test_standbys_behind_a_service_are_passed_over(explain: Run, leader: FakeLea
     leader.standbys = 1000
     code, _, err = explain("tenant", "gone")
     assert (code, f"{URL} is not the leader, and does not know why pods wait" in err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        pytest.param(["--lease", "team/mine"], 0, "there is no lease team/mine; name another", id="given"),
+        pytest.param(["--lease", "mine"], 1, "--lease must be NAMESPACE/NAME, such as kube-", id="no namespace"),
+        pytest.param([], 0, "there is no lease kube-system/pyscheduler; name another", id="default"),
+    ],
+)
+def test_lease_of_the_leader_is_an_option(explain: Run, arguments: list[str], code: int, said: str) -> None:
+    """A release in a namespace of its own has its lease there."""
+    found, _, err = explain("", "told", *arguments)
+    assert (found, said in err) == (code, True), err
 
 
 # --- several pods -------------------------------------------------------------------------------

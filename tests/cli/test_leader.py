@@ -90,7 +90,7 @@ async def test_address_of_the_leader(tmp_path: Path, objects: Mapping[str, objec
 @pytest.mark.parametrize(
     ("objects", "status", "why"),
     [
-        pytest.param({}, 404, "there is no lease kube-system/pyscheduler; give its address", id="no lease"),
+        pytest.param({}, 404, "no lease kube-system/pyscheduler; name another one with --lease", id="no lease"),
         pytest.param({}, 403, "said; give its address with --scheduler", id="forbidden"),
         pytest.param({LEASE: lease("")}, 404, "nobody holds the lease kube-system/pyscheduler", id="no holder"),
         pytest.param(

@@ -271,6 +271,33 @@ def test_notes_name_the_kinds_that_are_missing(helm: Helm, profile: str, missing
     assert [line.strip() for line in notes.splitlines() if re.fullmatch(r"  \w+(\.[\w-]+)+", line)] == missing
 
 
+RULE = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+OWN = {"config": "kind: KubeSchedulerConfiguration", "rbac": {"clusterRules": [RULE]}}
+
+
+@pytest.mark.parametrize(
+    ("namespace", "values", "lines"),
+    [
+        pytest.param("kube-system", {}, [], id="defaults"),
+        pytest.param("team", {}, ["export PYSCHEDULER_LEASE=team/pyscheduler"], id="namespace"),
+        pytest.param("kube-system", OWN, [], id="configuration"),
+        pytest.param(
+            "kube-system",
+            {**OWN, "profile": "coscheduling"},
+            ["WARNING: config is set, so profile=coscheduling has no effect."],
+            id="configuration and profile",
+        ),
+    ],
+)
+def test_notes_name_the_lease_and_values_without_effect(
+    helm: Helm, namespace: str, values: dict[str, Any], lines: list[str]
+) -> None:
+    """`explain` finds the default lease by itself; a configuration replaces the profile."""
+    arguments = ("install", "pyscheduler", helm.chart, "--dry-run=client", "--hide-notes=false")
+    notes = helm(*arguments, "--namespace", namespace, values=values).partition("NOTES:\n")[2]
+    assert re.findall("export .*|WARNING: .*effect\\.", notes) == lines
+
+
 def test_each_shard_is_a_scheduler_of_its_own(helm: Helm) -> None:
     """Names, leases and accounts differ; KAI's label selects the pool, and other profiles select nodes by affinity."""
     rendered = helm.objects(SHARDS)

@@ -175,5 +175,5 @@ async def test_explain_without_a_scheduler_says_why(tmp_path: Path) -> None:
         async with program(*arguments) as shown:
             assert await shown.ended() == 0
         (note,) = shown.err
-        assert note.endswith("there is no lease kube-system/pyscheduler; give its address with --scheduler")
+        assert note.endswith("name another one with --lease; give its address with --scheduler")
         assert "Verdict: waits: Unschedulable" in "\n".join(shown.out)
