@@ -126,6 +126,25 @@ def test_shared_gpus_are_replayed_alike() -> None:
 
 
 @pytest.mark.slow
+def test_preemption_of_shared_gpus_is_replayed_alike() -> None:
+    """Workers that share GPUs are evicted for jobs of higher priority, and no plugin fails."""
+    jobs = crowd(
+        30,
+        gpus=lambda rng: rng.choice([1, 1, 1, 2]),
+        priority=lambda rng: rng.choice([0, 0, 100]),
+        workers=lambda _: 1,
+    )
+    jobs = [
+        attrs.evolve(job, gpu_milli=500) if job.gpus == 1 and number % 2 else job for number, job in enumerate(jobs)
+    ]
+    found = assert_twins(replays(jobs, "", nodes="1x4gpu"), has_equal_attempts=False)
+    sharing = {job.name for job in jobs if job.shares_gpus}
+    assert any(len(run["spans"]) > 1 and run["job"].name in sharing for run in found["runs"]), "no share was evicted"
+    assert found["report"]["finished"] == len(jobs)
+    assert "plugin_error" not in found["report"]["warnings"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fifo", "drf", pytest.param("proportion", marks=pytest.mark.long), "capacity", "kai"])
 def test_queues_are_replayed_alike(name: str) -> None:
     """With reclaim: under three of the policies, pods are evicted and jobs restarted."""

@@ -367,6 +367,11 @@ class ReservePlugin(Plugin):
     free, and returns a function that counts it as held again, or None if the pod holds nothing. The scheduler calls
     that function before the trial ends. The cluster may have changed by then: the function books what is true at that
     time.
+
+    A plugin that creates pods which hold resources for other pods may define `is_needed_by_others(pod) -> bool | None`.
+    It returns None for a pod of any other kind, and False once no other pod needs the pod, so that the plugin deletes
+    it. Preemption never chooses a pod as a victim for which the answer is not None. A preemptor waits while its node
+    has a pod for which the answer is False.
     """
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:

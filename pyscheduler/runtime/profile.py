@@ -201,6 +201,10 @@ class Profile:
         """Return what frees in a trial what evicted pods hold in plugins' books, but for some plugins'."""
         return self._bound.releasing.release(state=state, without=without)
 
+    def is_needed_by_others(self, pod: Pod) -> bool | None:
+        """Return whether other pods need what the pod holds for them; None for a pod that holds its own resources."""
+        return self._bound.releasing.is_needed_by_others(pod)
+
     def add_waiting_pod(self, pod: Pod, node_name: str, timeouts: Mapping[str, float]) -> HeldPod:
         """Begin the wait at Permit. The binding cycle that ends it, with `wait_on_permit`, must follow."""
         return self._dependencies.waiting_pods.add(pod, node_name=node_name, profile_name=self.name, timeouts=timeouts)

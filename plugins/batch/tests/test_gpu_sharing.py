@@ -69,13 +69,17 @@ class Sharing:
         await measured.start()
         return measured
 
-    def pod(self, name: str, fraction: str = "", *, gpus: int = 0, **annotations: str) -> None:
+    def pod(self, name: str, fraction: str = "", *, gpus: int = 0, priority: int = 0, **annotations: str) -> None:
         """Create a pod with a fraction, with other annotations, or with whole GPUs."""
         given = {key.replace("_", "-"): value for key, value in annotations.items()}
         if fraction:
             given["gpu-fraction"] = fraction
         requests = {"cpu": "1", **({GPU: str(gpus)} if gpus else {})}
-        self.cluster.add_pod(name, requests=requests, annotations=given)
+        self.cluster.add_pod(name, requests=requests, annotations=given, priority=priority)
+
+    def victims(self) -> list[str]:
+        """Return the names of pods that preemption has chosen, in order."""
+        return sorted(event["regarding"]["name"] for event in self.cluster.events("Preempted"))
 
     def groups(self, name: str) -> tuple[str, ...]:
         """Return the devices of a pod; () as long as it has no node."""
@@ -244,6 +248,56 @@ async def test_a_failed_attempt_keeps_no_device(sharing: Sharing) -> None:
     sharing.cluster.delete_pod("local")
     await sharing.pass_time(10)
     assert {*sharing.reservations()} == {*sharing.groups("p")}
+
+
+@pytest.mark.parametrize(
+    ("pods", "preemptor", "victims"),
+    [
+        pytest.param({"a": ("0.5", 0), "b": ("", 0)}, ("", 2, 10), ["a", "b"], id="all-devices"),
+        pytest.param({"a": ("0.5", 0), "b": ("0.5", 0), "c": ("", 9)}, ("", 1, 5), ["a", "b"], id="both-sharers"),
+        pytest.param({"a": ("0.5", 9), "b": ("0.5", 0), "c": ("", 9)}, ("", 1, 5), [], id="one-sharer-stays"),
+        pytest.param({"a": ("0.5", 9), "b": ("0.5", 0), "c": ("", 9)}, ("0.5", 0, 5), ["b"], id="for-a-share"),
+        pytest.param({"a": ("0.9", 9), "b": ("0.9", 9)}, ("", 1, 5), [], id="reservations-are-no-victims"),
+    ],
+)
+async def test_preemption_evicts_the_pods_that_share_a_device(
+    sharing: Sharing, pods: dict[str, tuple[str, int]], preemptor: tuple[str, int, int], victims: list[str]
+) -> None:
+    """Reservation pods are no victims, whatever their priority: they leave with the last pod of their device."""
+    await sharing.start()
+    for name, (fraction, priority) in pods.items():
+        sharing.pod(name, fraction, gpus=0 if fraction else 1, priority=priority)
+    await sharing.pass_time()
+    assert all(sharing.cluster.pod(name).node_name for name in pods)
+    fraction, gpus, priority = preemptor
+    sharing.pod("preemptor", fraction, gpus=gpus, priority=priority)
+    for _ in range(20):
+        await sharing.pass_time()
+        for pod in sharing.cluster.pods():
+            if pod.is_terminating:
+                sharing.cluster.delete_pod(pod.name)
+    assert sharing.victims() == victims
+    assert bool(sharing.cluster.pod("preemptor").node_name) is bool(victims)
+
+
+async def test_preemptor_waits_until_the_reservation_of_its_victim_is_deleted(pyscheduler_cluster: FakeCluster) -> None:
+    """It evicts no second pod while the reservation pod is still on the node."""
+    sharing = Sharing(pyscheduler_cluster, nodes=2)
+    await sharing.start()
+    for number in range(4):
+        sharing.pod(f"p{number}", "0.9")
+    await sharing.pass_time()
+    slow = Fault(method="DELETE", path=f"/{RESERVED}/pods/", delay_seconds=15.0)
+    sharing.cluster.server.faults.add(slow)
+    sharing.pod("preemptor", gpus=1, priority=10)
+    for second in range(60):
+        await sharing.pass_time()
+        for pod in sharing.cluster.pods():
+            if pod.is_terminating and second > 5:
+                sharing.cluster.delete_pod(pod.name)
+    assert len(sharing.victims()) == 1
+    assert sharing.cluster.pod("preemptor").node_name
+    assert slow.hits
 
 
 async def test_profiles_share_the_books(sharing: Sharing) -> None:

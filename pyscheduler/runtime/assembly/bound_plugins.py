@@ -118,7 +118,11 @@ def bind_plugins(
             _methods(assembly, point.RESERVE, "reserve"),
             _methods(assembly, point.RESERVE, "unreserve", "Unreserve"),
         ),
-        releasing=Releasing(calls, _methods(assembly, point.RESERVE, "release_in_trial", "ReleaseInTrial")),
+        releasing=Releasing(
+            calls,
+            _methods(assembly, point.RESERVE, "release_in_trial", "ReleaseInTrial"),
+            _methods(assembly, point.RESERVE, "is_needed_by_others", "IsNeededByOthers"),
+        ),
         permitting=Permitting(
             calls,
             _methods(assembly, point.PERMIT, "permit"),

@@ -47,7 +47,7 @@ _OPTIONAL: Final[Mapping[type[Plugin], Mapping[str, tuple[str, ...]]]] = {
         "remove_pod": ("state", "pod", "to_remove", "node"),
     },
     ScorePlugin: {"normalize_scores": ("state", "pod", "scores")},
-    ReservePlugin: {"release_in_trial": ("pod", "node_name")},
+    ReservePlugin: {"release_in_trial": ("pod", "node_name"), "is_needed_by_others": ("pod",)},
     BindPlugin: {"abandon_bindings": ("pods",)},
     PlacementScorePlugin: {
         "normalize_placement_scores": ("state", "group", "scores"),

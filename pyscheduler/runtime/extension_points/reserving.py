@@ -184,10 +184,24 @@ class Reserving:
 
 @attrs.frozen
 class Releasing:
-    """The plugins of a profile that free in a trial what an evicted pod holds (`release_in_trial`)."""
+    """The plugins of a profile that free in a trial what an evicted pod holds (`release_in_trial`).
+
+    `need_methods` are those of plugins whose pods hold resources for other pods (`is_needed_by_others`).
+    """
 
     calls: PluginCalls
     methods: Sequence[PluginMethod]
+    need_methods: Sequence[PluginMethod]
+
+    def is_needed_by_others(self, pod: Pod) -> bool | None:
+        """Return whether other pods need what the pod holds for them; None for a pod that holds its own resources."""
+        for method in self.need_methods:
+            answer = self.calls.run(method, pod, pod)
+            if isinstance(answer, bool):
+                return answer
+            if answer is not None and not isinstance(answer, Status):
+                self.calls.wrong_type(method, pod, answer, "True, False or None")
+        return None
 
     def release(self, *, state: CycleState | None = None, without: Collection[str] = ()) -> Release | None:
         """Return what frees the books of these plugins; None if there are none.

@@ -6,6 +6,8 @@ then, the node is of no use. Otherwise the pods are put back one by one: those t
 then by importance. If the preemptor (the pod that needs room) no longer fits after a pod was put back, that pod is a
 victim.
 
+A pod that holds resources for other pods (`is_needed_by_others`) is no victim: plugins evict it with the last of these.
+
 Several nodes are searched together: in each round, one pod per node is put back, and the columnar filters run once for
 all nodes. This is correct only if a pod on one node has no effect on other nodes. So in three cases, each node is
 searched alone, with a state of its own: an active plugin counts pods across nodes (`add_pod`, `remove_pod`); an active
@@ -27,7 +29,7 @@ from pyscheduler.runtime.preemption.victim_order import by_importance, evictable
 from pyscheduler.runtime.statement import Statement
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyscheduler.api import Pod
     from pyscheduler.framework.cycle_state import CycleState
@@ -89,6 +91,8 @@ class DryRun:
     counts_across_nodes: bool
     #: Frees what victims hold in plugins' books; None if no plugin that has a say in this cycle can tell.
     release: Release | None = None
+    #: As `Profile.is_needed_by_others`.
+    is_needed_by_others: Callable[[Pod], bool | None]
 
     def look(self, names: Sequence[str]) -> list[Outcome]:
         """Return the outcome of each of these nodes; the snapshot is the same afterwards."""
@@ -113,7 +117,8 @@ class DryRun:
         """Evict all pods of the node that may be victims; None if there are none."""
         info = self.handle.snapshot.get(name)
         assert info is not None, f"node {name} is not in the snapshot"
-        victims = evictable(info, self.rules, self.pod, state)
+        potential = evictable(info, self.rules, self.pod, state)
+        victims = (each for each in potential if self.is_needed_by_others(each.pod) is None)
         if not self.counts_across_nodes:
             pods = list(victims)
             statement.evict_all(pods, name, free_ports=True)

@@ -163,7 +163,13 @@ class Preemption:
         # The API server may not know yet of a nomination that was made a moment ago.
         name = pod.status.nominated_node_name or self._handle.nominator.node_of(pod.uid)
         nominated = self._handle.snapshot.get(name) if name and not self._is_stuck(name, pod) else None
-        return self._rules.refusal(pod, nominated, statuses.get(name))
+        refusal = self._rules.refusal(pod, nominated, statuses.get(name))
+        if refusal or nominated is None:
+            return refusal
+        # The last victim is gone, and what a plugin's pod holds for it goes next.
+        needed = self._handle.profile.is_needed_by_others
+        leaving = next((info.pod.key for info in nominated.pods if needed(info.pod) is False), "")
+        return f"not eligible: pod {leaving} on the nominated node is about to be deleted." if leaving else ""
 
     def _is_stuck(self, node_name: str, pod: Pod) -> bool:
         """Return True if victims of the pod may never leave the node."""
@@ -288,7 +294,8 @@ class Preemption:
     ) -> Status | None:
         """Find victims in the whole cluster for a PodGroup, and have them evicted; see `GroupSearch.preempt`."""
         if self._groups is None:
-            units = VictimUnits(self._handle.snapshot, self._handle.lister(InTreePodGroup))
+            needed = self._handle.profile.is_needed_by_others
+            units = VictimUnits(self._handle.snapshot, self._handle.lister(InTreePodGroup), needed)
             self._groups = GroupSearch(self._handle, self._rules, self._evictions, units)
         return await self._groups.preempt(
             group,
@@ -325,6 +332,7 @@ class Preemption:
             or release is not None
             or names_in_turn(self._rules),
             release=release,
+            is_needed_by_others=self._handle.profile.is_needed_by_others,
         )
         worth = worth.from_row(self._draw_one(len(worth.rows)))
         found = _Found(min(self._rules.enough_candidates(len(worth.rows)), len(worth.rows)))

@@ -21,7 +21,7 @@ import numpy as np
 from pyscheduler.framework.preemption import start_time
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -60,11 +60,18 @@ class VictimUnit:
 class VictimUnits:
     """Collects the units of a cluster; nodes that can have none are known by their last generation."""
 
-    __slots__ = ("_generations", "_groups", "_has_members", "_least", "_snapshot")
+    __slots__ = ("_generations", "_groups", "_has_members", "_is_needed_by_others", "_least", "_snapshot")
 
-    def __init__(self, snapshot: Snapshot, groups: Lister[InTreePodGroup]) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        groups: Lister[InTreePodGroup],
+        is_needed_by_others: Callable[[Pod], bool | None],
+    ) -> None:
         self._snapshot = snapshot
         self._groups = groups
+        #: As `Profile.is_needed_by_others`: pods that hold resources for other pods are in no unit.
+        self._is_needed_by_others = is_needed_by_others
         #: By row as of that generation: the lowest priority of its pods, and whether a pod belongs to a group.
         self._generations: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._least: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -86,7 +93,7 @@ class VictimUnits:
                 unit = whole.get(group.uid) if group is not None else None
                 if unit is None:
                     own = pod.priority if group is None else group.spec.priority or 0
-                    if own >= priority:
+                    if own >= priority or self._is_needed_by_others(pod) is not None:
                         continue
                     unit = VictimUnit(own, pod.spec.scheduling_group is not None, start_time(pod, now))
                     found.append(unit)

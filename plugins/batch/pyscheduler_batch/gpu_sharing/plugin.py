@@ -345,6 +345,13 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
                 reserving.append(info)
         return partial(self._book_again, pod, share, capacity, reserving)
 
+    def is_needed_by_others(self, pod: Pod) -> bool | None:
+        """Return whether pods share the device of a reservation pod; None for other pods."""
+        if not self._is_reservation(pod):
+            return None
+        shared = self.books.nodes.get(pod.node_name)
+        return shared is not None and pod.labels[GROUP_LABEL] in shared.used
+
     def _reserving(self, node_name: str, group: str) -> PodInfo | None:
         """Return the pod in the snapshot that reserves a shared device."""
         uid, node = self.books.reservations(node_name).get(group), self.handle.snapshot.get(node_name)
