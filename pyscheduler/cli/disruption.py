@@ -28,31 +28,33 @@ from pyscheduler.runtime.preemption.disruption_budgets import Budgets
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pyscheduler.api import Pod
+    from pyscheduler.api import Pod, PodCondition
     from pyscheduler.cluster.object_sources import Read
 
-__all__ = ["disruption_steps", "first_few", "overdue_step", "victim_steps"]
+__all__ = ["disruption_steps", "first_few", "is_evicted", "overdue_step", "victim_steps"]
 
 _BUDGETS: Final = kind_of(PodDisruptionBudget, "poddisruptionbudgets")
 #: The number of pods that a step lists.
 _NAMED: Final = 5
 
 
-async def disruption_steps(pod: Pod, read: Read, pods: Iterable[Pod], now: float) -> list[Step]:
-    """Return the step of a pod that is evicted; none for any other pod.
+async def disruption_steps(
+    pod: Pod, read: Read, pods: Iterable[Pod], now: float, heirs: Iterable[str] = ()
+) -> list[Step]:
+    """Return the step of a pod that is evicted, or that ends on its node for another reason; none for any other pod.
 
-    `pods` are those of the cluster; `now` is in seconds since the epoch.
+    `pods` are those that the user may see; `now` is in seconds since the epoch. `heirs` are the pods for which the pod
+    is preempted, as far as they are known already.
     """
-    said = next(
-        (each for each in pod.status.conditions if (each.type, each.status) == (DISRUPTION_TARGET, "True")), None
-    )
+    said = _target(pod)
     if said is None:
-        return []
+        return [Step("ending", INFO, "", _ending(pod, now))] if pod.is_terminating and pod.node_name else []
     text = f"{said.reason}: {said.message}"
     if said.reason == PREEMPTION_BY_SCHEDULER:
-        heirs = [each.key for each in pods if pod.node_name and each.status.nominated_node_name == pod.node_name]
-        if heirs:
-            text += f"; {pod.node_name} is promised to {', '.join(sorted(heirs))}"
+        nominated = (each.key for each in pods if pod.node_name and each.status.nominated_node_name == pod.node_name)
+        names = sorted({*heirs, *nominated})
+        if names:
+            text += f"; {pod.node_name} is promised to {', '.join(names)}"
         budgets = [each for each in await read(_BUDGETS) if isinstance(each, PodDisruptionBudget)]
         violated = Budgets(budgets).violated_by([PodInfo.of(pod)])
         if violated:
@@ -60,6 +62,16 @@ async def disruption_steps(pod: Pod, read: Read, pods: Iterable[Pod], now: float
     if pod.is_terminating:
         text += f"; {_ending(pod, now)}"
     return [Step("eviction", INFO, "", text)]
+
+
+def is_evicted(pod: Pod) -> bool:
+    """Return True if the pod is being evicted."""
+    return _target(pod) is not None
+
+
+def _target(pod: Pod) -> PodCondition | None:
+    marks = (each for each in pod.status.conditions if (each.type, each.status) == (DISRUPTION_TARGET, "True"))
+    return next(marks, None)
 
 
 def victim_steps(pod: Pod, on_node: Iterable[PodInfo], now: float) -> list[Step]:

@@ -159,6 +159,7 @@ async def _explain_live(
                 unread=unread,
                 notes=source.notes,
                 refusal=error,
+                now=clock.wall(),
             )
             unread.clear()
             await _ask_each(options.pods, reader.answer, source.answers)

@@ -15,6 +15,8 @@ import attrs
 from kube_objects.kinds import PODS
 from kube_objects.times import seconds_of
 from pyscheduler.api import Pod
+from pyscheduler.cli.claim_facts import claim_facts
+from pyscheduler.cli.disruption import disruption_steps, is_evicted
 from pyscheduler.cli.explanation import (
     GATED,
     HOLDS,
@@ -32,10 +34,12 @@ from pyscheduler.cli.podgroup.reader import CORE_EVENTS, CoreEvent
 from pyscheduler.cli.workloads import refused_kinds, subject_of, waiting_pod
 from pyscheduler.cluster.kinds_within import within
 from pyscheduler.framework.errors import ConfigError, ForbiddenError, NotFoundError
+from pyscheduler.stories.record import ENDS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from pyscheduler.api import KubeObject, ResourceKind
     from pyscheduler.cli.explain_options import ExplainOptions
     from pyscheduler.cli.leader_story import KnownStories, LeaderFacts
     from pyscheduler.cluster.object_sources import Read
@@ -56,6 +60,8 @@ class NamespaceReader:
     unread: Sequence[str]
     notes: list[str]
     refusal: ForbiddenError
+    #: In seconds since the epoch.
+    now: float
 
     async def answer(self, argument: str) -> Answer:
         """Return what is known about the pod or workload. Raises `ConfigError` if nothing is."""
@@ -95,11 +101,28 @@ class NamespaceReader:
         events = await self.read(within(CORE_EVENTS, pod.namespace))
         mine = [each for each in events if isinstance(each, CoreEvent) and each.involved_object.uid == pod.uid]
         explanation = _explanation(pod, known, self.leader.leader.url, mine)
-        if not pod.node_name:
-            facts = pod_facts(pod, await self._pods(pod.namespace))
+        if pod.node_name:
+            steps = await self._end(pod, known)
+            explanation = attrs.evolve(explanation, steps=[*explanation.steps, *steps])
+        else:
+            claims = await claim_facts(pod, self.read, self.unread)
+            facts = pod_facts(pod, await self._pods(pod.namespace), claims)
             explanation = attrs.evolve(explanation, steps=[*explanation.steps, *facts])
         explanation = self.leader.joined(pod, explanation, known.stories)
         return Answer(pod=pod.key, explanation=explanation, stories=known.stories)
+
+    async def _end(self, pod: Pod, known: KnownStories) -> list[Step]:
+        """Return why a pod ends on its node; nothing if it does not."""
+
+        async def read(kind: ResourceKind) -> Iterable[KubeObject]:
+            return await self.read(within(kind, pod.namespace))
+
+        if not pod.is_terminating and not is_evicted(pod):
+            return []
+        last = (run for story in known.stories if story.uid == pod.uid for run in story.runs[-1:])
+        heirs = [each for run in last if run.reason in ENDS for each in run.others]
+        pods = await self._pods(pod.namespace)
+        return await disruption_steps(pod, read, pods, self.now, heirs)
 
 
 async def gone(

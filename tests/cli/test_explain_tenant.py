@@ -72,9 +72,44 @@ def members() -> list[Object]:
     found[0]["spec"] |= {
         "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
         "nodeSelector": {"disktype": "sdd"},
-        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "dta"}}],
+        "volumes": [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("dta", "logs")],
+        "resourceClaims": [
+            {"name": "gpu", "resourceClaimName": "gpu"},
+            {"name": "made", "resourceClaimTemplateName": "no"},
+        ],
     }
-    return found
+    found[0]["status"]["conditions"][0]["message"] = "0/1 nodes are available: 1 optimistic rejection in PostFilter."
+    return [*found, waiting("wide", "0/1 nodes are available: 1 Insufficient memory.", labels=marks)]
+
+
+def claims() -> list[Object]:
+    """Return a volume claim, and a claim for devices."""
+    devices = {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.example.com", "count": 2}}]}
+    size = {
+        "storageClassName": "fast",
+        "resources": {"requests": {"storage": "10Gi"}},
+        "accessModes": ["ReadWriteOnce"],
+    }
+    return [
+        in_web("v1", "PersistentVolumeClaim", "logs", spec=size, status={"phase": "Pending"}),
+        in_web("resource.k8s.io/v1", "ResourceClaim", "gpu", spec={"devices": devices}),
+    ]
+
+
+def victim() -> list[Object]:
+    """Return a pod that is evicted, with a finalizer, and its disruption budget."""
+    marks = {"app": "db"}
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": "preempting",
+    }
+    status = {"conditions": [condition]}
+    found = pod_manifest("database", namespace="web", node_name="n1", labels=marks, status=status)
+    found["metadata"]["finalizers"] = ["example.com/keep"]
+    spec = {"minAvailable": 1, "selector": {"matchLabels": marks}}
+    return [found, in_web("policy/v1", "PodDisruptionBudget", "db", spec=spec, status={"disruptionsAllowed": 0})]
 
 
 def objects() -> list[Object]:
@@ -101,6 +136,9 @@ def objects() -> list[Object]:
         waiting("told", requests={"cpu": "4"}),
         pod_manifest("fresh", namespace="web", scheduler_name="pyscheduler"),
         *members(),
+        *claims(),
+        *victim(),
+        pod_manifest("port", namespace="web", host_ports=[8080]),
         in_web("apps/v1", "Deployment", "shop", **workload),
         in_web("apps/v1", "ReplicaSet", "shop-5d4", metadata={"ownerReferences": [owner]}, **workload),
         refused("ReplicaSet", "shop-5d4"),
@@ -268,8 +306,14 @@ def test_tenant_sees_what_the_pod_asks_for_and_the_pods_beside_it(
     assert "Verdict: waits: Unschedulable" in out
     assert "500m" not in out
     assert "asks info - 0.5 cpu, 2Gi memory; nodes with disktype=sdd; PersistentVolumeClaims dta" in out
-    assert "other pods of group train in this namespace: web/peer on n1" in out
-    assert "pods of its anti-affinity per kubernetes.io/hostname in this namespace: web/peer on n1" in out
+    assert (
+        "dta (does not exist), logs (10Gi, class fast, Pending); ResourceClaims gpu (2 of gpu.example.com, not" in out
+    )
+    assert "allocated), of template no (does not exist)" in out
+    assert "other pods of group train in this namespace: web/peer on n1; web/wide without a node" in out
+    assert "the scheduler says of web/wide: 0/1 nodes are available: 1 Insufficient memory." in out
+    term = "per kubernetes.io/hostname (scheduling.x-k8s.io/pod-group=train)"
+    assert f"pods of its anti-affinity {term} in this namespace: web/peer on n1" in out
     assert "Unschedulable since 2026-01-01T00:00:00.000000Z, found 3 times" in out
     assert out.count("message of Unschedulable") == 1
     assert "the answer of NodeAffinity, InterPodAffinity" in out
@@ -277,6 +321,21 @@ def test_tenant_sees_what_the_pod_asks_for_and_the_pods_beside_it(
     code, out, err = explain("poor", "apart")
     assert (code, "nodes with disktype=sdd" in out, "in this namespace" in out) == (0, True, False)
     assert "the other pods of the namespace are not known: " in err
+
+
+def test_tenant_learns_why_a_pod_ends(explain: Run, leader: FakeLeader, server: TestServer) -> None:
+    """The pod says that it is preempted, the story for which pod; the budget is in the namespace."""
+    story = story_of("web/database", "Preempted", uid=uid_of(server, "database"), pending=False)
+    story.runs[0].others = ("web/vip",)
+    leader.stories = {"web/database": [story]}
+    server.run(lambda cluster: cluster.remove("v1", "Pod", "database", namespace="web"))
+    code, out, err = explain("tenant", "database")
+    assert code == 0, err
+    assert (
+        "eviction info - PreemptionByScheduler: preempting; n1 is promised to web/vip; violates the disruption" in out
+    )
+    assert "budget web/db; web/database on n1, ending since " in out
+    assert "finalizers example.com/keep" in out
 
 
 @pytest.mark.usefixtures("no_leader")

@@ -8,6 +8,7 @@ volumes, or waits for preemption victims to end. So a member with a nominated no
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup.directory import GroupDirectory
     from pyscheduler.podgroup.membership import GroupState
 
-__all__ = ["Member", "Summary", "labelled", "summaries", "summary_of"]
+__all__ = ["Member", "Summary", "labelled", "member_of", "most_informative", "summaries", "summary_of"]
 
 #: How a message begins in which a scheduler quotes a plugin.
 _INTRODUCTION: Final = re.compile(r"^\d+/\d+ nodes are available: (?:\d+ )?")
@@ -101,7 +102,7 @@ def labelled(state: GroupState) -> Iterable[KubeObject]:
 def summary_of(state: GroupState, dialect: Dialect, readers: Mapping[str, FactReader] = _NO_READERS) -> Summary:
     """Return the summary of a group; `dialect` is the one that it is declared in."""
     facts = {heading: reader.fact(state) for heading, reader in readers.items()}
-    members = sorted(map(_member, _pods(state)), key=lambda member: member.pod.name)
+    members = sorted(map(member_of, _pods(state)), key=lambda member: member.pod.name)
     waiting = sum(1 for member in members if member.intended)
     status = getattr(state.object, "status", None)
     written = "" if status is None else dialect.status.phase(status)
@@ -127,7 +128,8 @@ def _pods(state: GroupState) -> Iterable[Pod]:
     yield from state.failed.values()
 
 
-def _member(pod: Pod) -> Member:
+def member_of(pod: Pod) -> Member:
+    """Return the state of a pod as a member of its group."""
     if pod.is_terminal:
         return Member(pod=pod, state=pod.status.phase, node=pod.node_name)
     leaves = pod.metadata.deletion_timestamp is not None
@@ -157,17 +159,12 @@ def _computed_phase(state: GroupState) -> str:
     return str(phase)
 
 
-def _reason(state: GroupState, members: Iterable[Member], facts: Iterable[GroupFact]) -> str:
-    """Return why members are not bound: the most frequent message, if possible one that is no echo."""
-    counts: dict[str, int] = {}
-    untried = ""
-    for member in members:
-        if member.message:
-            counts[member.message] = counts.get(member.message, 0) + 1
-        elif member.state in {"Pending", "Waiting"}:
-            untried = untried or member.pod.scheduler_name
-    if counts:
-        return min(counts, key=lambda message: (_is_echo(message), -counts[message], message))
+def _reason(state: GroupState, members: Sequence[Member], facts: Iterable[GroupFact]) -> str:
+    """Return why members are not bound."""
+    best = most_informative(members)
+    if best is not None:
+        return best.message
+    untried = next((each.pod.scheduler_name for each in members if each.state in {"Pending", "Waiting"}), "")
     group, there = state.group, state.child_count
     for fact in facts:
         if fact.reason:
@@ -180,6 +177,13 @@ def _reason(state: GroupState, members: Iterable[Member], facts: Iterable[GroupF
     if group.is_gang and there + len(state.succeeded) < group.min:
         return f"{there} of at least {group.min} members exist"
     return f"not tried yet by {untried}" if untried else ""
+
+
+def most_informative(members: Iterable[Member]) -> Member | None:
+    """Return a member with the most frequent message, if possible one that is no echo; None without any message."""
+    told = [each for each in members if each.message]
+    counts = Counter(each.message for each in told)
+    return min(told, key=lambda each: (_is_echo(each.message), -counts[each.message], each.message), default=None)
 
 
 def _is_echo(message: str) -> bool:
