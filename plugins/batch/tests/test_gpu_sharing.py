@@ -280,6 +280,22 @@ async def test_preemption_evicts_the_pods_that_share_a_device(
     assert bool(sharing.cluster.pod("preemptor").node_name) is bool(victims)
 
 
+async def test_reservation_pod_is_no_victim_of_a_pod_without_gpus(pyscheduler_cluster: FakeCluster) -> None:
+    """It stays even if the node has as many pods as it may have, and its priority is lower."""
+    sharing = Sharing(pyscheduler_cluster, nodes=0)
+    pyscheduler_cluster.add_node("n0", allocatable={"cpu": "64", "memory": "64Gi", GPU: "2", "pods": "2"})
+    await sharing.start()
+    sharing.pod("share", "0.5", priority=9)
+    await sharing.pass_time()
+    sharing.pod("preemptor", priority=5)
+    await sharing.pass_time(20)
+    assert sharing.cluster.pod("share").node_name
+    assert not sharing.cluster.pod("preemptor").node_name
+    assert sharing.victims() == []
+    (reservation,) = sharing.reservations().values()
+    assert not reservation.is_terminating
+
+
 async def test_preemptor_waits_until_the_reservation_of_its_victim_is_deleted(pyscheduler_cluster: FakeCluster) -> None:
     """It evicts no second pod while the reservation pod is still on the node."""
     sharing = Sharing(pyscheduler_cluster, nodes=2)
