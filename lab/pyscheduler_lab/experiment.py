@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "compare"]
 
 #: Of an estimate, in the order of the columns of `Comparison.estimates`.
-_ESTIMATE: Final = ("mean", "low", "high", "difference", "difference_low", "difference_high")
+_ESTIMATE: Final = Estimate.__struct_fields__
 
 
 @attrs.frozen(kw_only=True)
@@ -53,8 +53,8 @@ class Comparison:
     def estimates(self) -> pa.Table:
         """Return a row for each policy and column of results: the mean over seeds and its 95 % interval.
 
-        The columns `difference`, `difference_low` and `difference_high` are about the difference to the first policy,
-        seed by seed; they are null in its own rows.
+        The columns whose names begin with `difference` are about the difference to the first policy, seed by seed;
+        they are null in its own rows. With one seed, there are no intervals.
         """
         results = results_of(self._summaries)
         rows = [

@@ -216,13 +216,26 @@ def shares(wanted: dict[str, float], quotas: dict[str, float], capacity: float) 
     return found
 
 
-def interval(values: list[float]) -> tuple[float, float, float]:
-    """Return the mean and the ends of its 95 % interval."""
+def t_of(freedom: int) -> float:
+    """Return the 97.5th percentile of Student's t: with x = sqrt(freedom) tan(a), the density of a is cos(a)^(n-1)."""
+    angles = np.linspace(0, np.pi / 2, 400_001)
+    density = np.cos(angles) ** (freedom - 1)
+    area = np.append(0, np.cumsum(density[1:] + density[:-1]))
+    return float(np.tan(np.interp(0.95 * area[-1], area, angles)) * np.sqrt(freedom))
+
+
+def interval(values: list[float], name: str, prefix: str) -> dict[str, float]:
+    """Return the mean, and the ends of its 95 % intervals by Student's t and by a percentile bootstrap."""
     array = np.array(values)
+    found = {name: float(array.mean())}
+    if len(array) < 2:
+        return found
+    half = t_of(len(array) - 1) * float(np.sqrt(((array - array.mean()) ** 2).sum() / (len(array) - 1) / len(array)))
     draws = np.random.default_rng(0).integers(0, len(array), (10_000, len(array)))
     means = np.sort(array[draws].mean(axis=1))
     low, high = (np.interp(part * (len(means) - 1), np.arange(len(means)), means) for part in (0.025, 0.975))
-    return float(array.mean()), float(low), float(high)
+    found |= {f"{prefix}low": found[name] - half, f"{prefix}high": found[name] + half}
+    return found | {f"{prefix}bootstrap_low": float(low), f"{prefix}bootstrap_high": float(high)}
 
 
 def estimates_of(runs: list[dict[str, Any]], first: list[dict[str, Any]] | None) -> dict[str, Any]:
@@ -231,17 +244,16 @@ def estimates_of(runs: list[dict[str, Any]], first: list[dict[str, Any]] | None)
     found: dict[str, Any] = {}
     for name in names:
         values = [run[name] for run in runs if run[name] is not None]
-        estimate: dict[str, Any] = dict.fromkeys(
-            ("mean", "low", "high", "difference", "difference_low", "difference_high")
-        )
+        ends = ("low", "high", "bootstrap_low", "bootstrap_high")
+        keys = ("mean", "difference", *ends, *(f"difference_{end}" for end in ends))
+        estimate: dict[str, Any] = dict.fromkeys(keys)
         if values:
-            estimate |= dict(zip(("mean", "low", "high"), interval(values), strict=True))
+            estimate |= interval(values, "mean", "")
         if first is not None:
             pairs = [(a[name], b[name]) for a, b in zip(runs, first, strict=True)]
             steps = [a - b for a, b in pairs if a is not None and b is not None]
             if steps:
-                keys = ("difference", "difference_low", "difference_high")
-                estimate |= dict(zip(keys, interval(steps), strict=True))
+                estimate |= interval(steps, "difference", "difference_")
         found[name] = estimate
     return found
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import attrs
+import numpy as np
 import pytest
 
 from pyscheduler_lab.clusters import Cluster
 from pyscheduler_lab.results.comparison import estimate, summary_of
+from pyscheduler_lab.results.intervals import student_interval
 from pyscheduler_lab.results.runs import Run, Workload, in_order, play
 from pyscheduler_lab.results.settings import RunSettings, Ties
 from pyscheduler_lab.simulation.policies import policy_named, teams_of
@@ -60,14 +64,29 @@ def test_choice_among_equal_nodes_by_name(policy: str) -> None:
     assert len(chosen["random"]) > 1
 
 
-def test_estimate_holds_the_mean_and_its_interval() -> None:
-    """The interval is narrower than the values and contains their mean; equal values have an interval of width 0."""
+def test_estimate_holds_the_mean_and_its_intervals() -> None:
+    """Equal values have an interval of width 0; one value has none."""
     found = estimate([1.0, 2.0, 3.0, 4.0])
-    assert (found.mean, found.low, found.high) == (2.5, pytest.approx(1.5, abs=0.1), pytest.approx(3.5, abs=0.1))
-    assert found.half_width == pytest.approx(1.0, abs=0.1)
+    half = 3.182446 * math.sqrt(5 / 3 / 4)
+    assert (found.mean, found.low, found.high) == (2.5, pytest.approx(2.5 - half), pytest.approx(2.5 + half))
+    assert (found.bootstrap_low, found.bootstrap_high) == (pytest.approx(1.5, abs=0.1), pytest.approx(3.5, abs=0.1))
+    assert found.half_width == pytest.approx(half)
     assert not found.may_be_chance
     same = estimate([7.0, 7.0])
     assert (same.mean, same.low, same.high, same.half_width) == (7.0, 7.0, 7.0, 0.0)
+    alone = estimate([7.0], [6.0])
+    assert (alone.mean, alone.difference, alone.low, alone.difference_low, alone.half_width) == (7, 1, None, None, None)
+
+
+@pytest.mark.parametrize(("count", "t"), [(2, 12.7062), (3, 4.3027), (4, 3.1824), (10, 2.2622), (31, 2.0423)])
+def test_intervals_of_few_values_contain_the_mean_in_95_percent(count: int, t: float) -> None:
+    """The factor is that of the tables of Student's t."""
+    two_ends = np.append(np.zeros(count - 2), [-1.0, 1.0])
+    _, high = student_interval(two_ends)
+    assert (high or 0) * math.sqrt(count * (count - 1) / 2) == pytest.approx(t, abs=5e-5)
+    draws = np.random.default_rng(7).normal(0.0, 1.0, (4000, count))
+    ends = np.array([student_interval(values) for values in draws], dtype=np.float64)
+    assert ((ends[:, 0] <= 0) & (ends[:, 1] >= 0)).mean() == pytest.approx(0.95, abs=0.012)
 
 
 def test_differences_are_paired_by_seed() -> None:
@@ -87,7 +106,7 @@ def test_seed_without_a_value_is_left_out() -> None:
     found = estimate([None, 2.0, 4.0], [1.0, 1.0, None])
     assert (found.mean, found.difference) == (3.0, 1.0)
     nothing = estimate([None], [1.0])
-    assert (nothing.mean, nothing.difference, nothing.half_width) == (None, None, 0.0)
+    assert (nothing.mean, nothing.difference, nothing.half_width) == (None, None, None)
 
 
 def test_fragmentation_tells_packing_from_spreading() -> None:

@@ -23,7 +23,7 @@ def test_page_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run:
     outputs = [run(*shlex.split(each), "--columns", "wait_mean_s", "--workers", "1") for each in commands]
     assert [code for code, _, _ in outputs] == [0] * len(commands)
     sweep = outputs[0][1].splitlines()
-    assert sweep[0] == "10 cells"
+    assert sweep[0] == "15 cells"
     waits = {line.split()[0]: line.split()[1] for line in sweep if line.startswith("packing,")}
     assert len(waits) == 4
     assert len({*waits.values()}) > 1

@@ -70,17 +70,17 @@ def command(file: str, out: str, workers: int | None, on: str | None, columns: s
         f"compared with the untuned profile on {len(seeds)} seeds that the search did not use, from {seeds[0]} on:"
     )
     show_lines(lines, shown)
-    click.echo(f"\n{_verdict(search, lines[1].estimates[search.column], len(seeds))}")
+    click.echo(f"\n{_verdict(search, lines[1].estimates[search.column])}")
     sys.exit(report_problems([*failed, *outcomes]))
 
 
-def _verdict(search: Search, found: Estimate, seeds: int) -> str:
+def _verdict(search: Search, found: Estimate) -> str:
     """Return whether the weights are better than those of the profile, as far as the seeds tell."""
     from pyscheduler_lab.cli.result_text import text_of
     from pyscheduler_lab.results.columns import UNITS
 
     difference, low, high = found.difference, found.difference_low, found.difference_high
-    if difference is None or low is None or high is None:
+    if difference is None:
         return f"{search.column}: no value to compare"
 
     def signed(value: float) -> str:
@@ -88,10 +88,10 @@ def _verdict(search: Search, found: Estimate, seeds: int) -> str:
             return f"{100 * value:+.1f} points"
         return ("-" if value < 0 else "+") + text_of(abs(value), UNITS[search.column])
 
-    if difference == low == high == 0.0:
+    if difference == 0.0 and low == high:
         return f"{search.column}: no difference to the untuned profile"
     text = f"{search.column}: {signed(difference)} against the untuned profile"
-    if seeds == 1:
+    if low is None or high is None:
         return f"{text}; one seed says nothing about chance, so give more seeds"
     text = f"{text}, 95 % interval {signed(low)} to {signed(high)}"
     if low <= 0 <= high:

@@ -1,14 +1,12 @@
 """Compare policies by their runs: for each column of the results the mean over the seeds, and how certain it is.
 
-The interval of a mean holds 95 % of the means of 10,000 resamples of the seeds, drawn with replacement (percentile
-bootstrap). The difference of two policies is taken seed by seed before it is resampled, because a seed changes the
-arrivals for both in the same way. For n seeds, the draws are `numpy.random.default_rng(0).integers(0, n, (10_000, n))`,
-so that another program finds the same intervals.
+The difference of two policies is taken seed by seed, and its interval is that of the mean of these differences, because
+a seed changes the arrivals for both policies in the same way. `results.intervals` says how intervals are computed.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 import msgspec
@@ -24,6 +22,7 @@ from pyscheduler_lab.results.columns import (
     series_of,
     unfinished_of,
 )
+from pyscheduler_lab.results.intervals import bootstrap_interval, student_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -43,10 +42,6 @@ __all__ = [
     "summary_of",
 ]
 
-_RESAMPLES: Final = 10_000
-_INTERVAL: Final = (2.5, 97.5)
-
-
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of one run, without its tables."""
 
@@ -63,20 +58,25 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """The mean of a column over seeds, and the ends of its 95 % interval; None without a value."""
+    """The mean of a column over seeds, and the ends of its 95 % interval; None with too few values."""
 
     mean: float | None
+    #: By Student's t.
     low: float | None
     high: float | None
+    bootstrap_low: float | None
+    bootstrap_high: float | None
     #: Of the difference to the first policy, seed by seed; None for the first policy.
     difference: float | None = None
     difference_low: float | None = None
     difference_high: float | None = None
+    difference_bootstrap_low: float | None = None
+    difference_bootstrap_high: float | None = None
 
     @property
-    def half_width(self) -> float:
-        """Return half of the width of the interval; 0 without one."""
-        return (self.high - self.low) / 2 if self.low is not None and self.high is not None else 0.0
+    def half_width(self) -> float | None:
+        """Return half of the width of the interval; None without one."""
+        return (self.high - self.low) / 2 if self.low is not None and self.high is not None else None
 
     @property
     def may_be_chance(self) -> bool:
@@ -182,21 +182,22 @@ def estimates(runs: Sequence[HasCells], first: Sequence[HasCells]) -> Mapping[st
 
 def estimate(values: Sequence[float | None], others: Sequence[float | None] | None = None) -> Estimate:
     """Return the estimate from one value for each seed; seeds without a value are left out."""
-    own = np.array([value for value in values if value is not None])
-    found: dict[str, Any] = dict(zip(("mean", "low", "high"), _interval(own), strict=True))
+    found = _with_intervals([value for value in values if value is not None], "mean", "")
     if others is not None:
         pairs = [(a, b) for a, b in zip(values, others, strict=True) if a is not None and b is not None]
-        steps = _interval(np.array([a - b for a, b in pairs]))
-        found |= dict(zip(("difference", "difference_low", "difference_high"), steps, strict=True))
+        found |= _with_intervals([a - b for a, b in pairs], "difference", "difference_")
     return Estimate(**found)
 
 
-def _interval(
-    values: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-) -> tuple[float | None, float | None, float | None]:
-    """Return the mean, and the ends of its interval."""
-    if not len(values):
-        return None, None, None
-    draws = np.random.default_rng(0).integers(0, len(values), (_RESAMPLES, len(values)))
-    low, high = np.percentile(values[draws].mean(axis=1), _INTERVAL)
-    return float(values.mean()), float(low), float(high)
+def _with_intervals(values: Sequence[float], name: str, prefix: str) -> dict[str, float | None]:
+    """Return the fields of an estimate: the mean under `name`, and the ends of both intervals."""
+    array = np.array(values)
+    low, high = student_interval(array)
+    bootstrap_low, bootstrap_high = bootstrap_interval(array)
+    return {
+        name: float(array.mean()) if values else None,
+        f"{prefix}low": low,
+        f"{prefix}high": high,
+        f"{prefix}bootstrap_low": bootstrap_low,
+        f"{prefix}bootstrap_high": bootstrap_high,
+    }
