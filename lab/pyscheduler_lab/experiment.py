@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab.results.columns import COLUMNS
-from pyscheduler_lab.results.comparison import Summary, estimates, results_of, summary_of
+from pyscheduler_lab.results.comparison import Estimate, Summary, estimates, results_of, summary_of
 from pyscheduler_lab.results.runs import Run, Workload, play_each
 from pyscheduler_lab.results.settings import RunSettings
 from pyscheduler_lab.results.tables import TABLES

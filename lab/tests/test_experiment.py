@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from lab.tests.test_policies import crowded_jobs
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab import Cluster, Comparison, Trace, compare
 from pyscheduler_lab.results.columns import COLUMNS
 from pyscheduler_lab.results.comparison import estimate
+from pyscheduler_lab.traces import Job
+
+
+def crowded_jobs(count: int) -> list[Job]:
+    """Return jobs of four teams that ask for more than six nodes of 8 GPUs have."""
+    rng = random.Random(3)
+    return [
+        Job(
+            name=f"job-{number}",
+            arrival=number * 40.0,
+            duration=rng.uniform(60, 900),
+            workers=rng.choice([1, 1, 1, 2, 2, 4, 6]),
+            gpus=rng.choice([1, 2, 4, 8]),
+            cpu_milli=1000,
+            memory_mib=1024,
+            team=f"team-{rng.randrange(4)}",
+        )
+        for number in range(count)
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from pyscheduler.cli.main import main
+from pyscheduler_lab.cli.result_text import half_width_text
+from pyscheduler_lab.results.columns import Unit
 
 FILE = """
 schema: 1
@@ -81,3 +83,22 @@ def test_states_sets_and_messages(output: dict[str, Any]) -> None:
         assert (pods[name]["state"], pods[name]["set"], pods[name]["node"]) == ("gone", None, None)
     assert late["default/p-2"]["state"] == "bound"
     assert all(step["groups"].keys() == {"default/g"} for step in output["steps"])
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.0, "seconds", "0.0 s"),
+        (0.004, "seconds", "<0.1 s"),
+        (0.06, "seconds", "0.1 s"),
+        (3600.0, "seconds", "1.0 h"),
+        (0.0001, "share", "<0.1%"),
+        (0.001, "ratio", "<0.01"),
+        (0.01, "number", "<0.1"),
+        (2.0, "number", "2"),
+        (None, "seconds", "-"),
+    ],
+)
+def test_small_half_width_is_not_shown_as_0(value: float | None, unit: Unit, text: str) -> None:
+    """The smallest number that the text could show is a bound."""
+    assert half_width_text(value, unit) == text

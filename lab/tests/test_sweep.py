@@ -285,12 +285,17 @@ def test_failed_cell_does_not_stop_the_others(folder: Path, run: Run, monkeypatc
 
 @pytest.mark.slow
 def test_unfinished_jobs_are_exit_code_3(folder: Path, run: Run) -> None:
-    """A line names the cell."""
+    """A line names the cell; the table has the number of these jobs, and their waits as lower bounds."""
     (folder / "jobs.csv").write_text(HEAD + "huge,a,0,100,1,16,1000,1024\n")
     (folder / "sweep.yaml").write_text("traces: jobs.csv\nclusters: 2x8gpu\nprofiles: default\n")
-    code, _, err = run("sweep", folder / "sweep.yaml", "--out", folder / "out", "--workers", 1)
+    arguments = ("--out", folder / "out", "--workers", 1, "--columns", "jobs,wait_mean_s")
+    code, out, err = run("sweep", folder / "sweep.yaml", *arguments)
     text = "jobs/2x8gpu/default/seed-0: 1 jobs did not finish; jobs.csv of the bundle has the reasons"
     assert (code, err) == (3, f"error: {text}\n")
+    assert ["default", "1", ">0.0", "s"] in [line.split() for line in out.splitlines()]
+    assert "\n>: a lower bound, because jobs that did not finish count until the last event\n" in out
+    row, *_ = csv.DictReader((folder / "out/table.csv").read_text().splitlines())
+    assert row["unfinished"] == "1"
 
 
 @pytest.mark.parametrize(
@@ -300,7 +305,7 @@ def test_unfinished_jobs_are_exit_code_3(folder: Path, run: Run) -> None:
         pytest.param(("seeds:", "seed:"), 'unknown key "seed"; known are traces, clusters, ', id="unknown"),
         pytest.param(("seeds: 2", "seeds: many"), "seeds: Expected `int | array`, got `str`", id="type"),
         pytest.param(("seeds: 2", "seeds: [1, 1]"), 'seeds: two entries have the name "1"', id="seed twice"),
-        pytest.param(("jobs.csv", "none.csv"), 'traces[0]: --trace: there is no file "none.csv"', id="trace"),
+        pytest.param(("jobs.csv", "none.csv"), 'traces[0]: trace: there is no file "none.csv"', id="trace"),
         pytest.param(("jobs.csv", "[{vc: a}]"), "traces[0]: must be a trace, or have the keys trace, vc", id="entry"),
         pytest.param(("merge_vcs: true\n", ""), "traces[0]: the trace has several virtual clusters", id="vcs"),
         pytest.param(("4x8gpu", "four"), 'clusters[1]: --nodes: "four" must be like', id="cluster"),

@@ -174,17 +174,27 @@ def test_jobs_that_never_start_have_a_reason(trace: Path, run: Run) -> None:
     code, out, err = run("simulate", *arguments)
     assert (code, err) == (3, "")
     assert out.splitlines()[-1] == f"fifo: 3 of 3 jobs never ran: {why['reason']}: {why['message']}"
+    rows = [line.split() for line in out.splitlines()]
+    assert {row[1][0] for row in rows if row and row[0].startswith("wait_")} == {">"}
+    assert [row[1][0] for row in rows if row and row[0] in {"a", "b"}] == [">", ">"]
+    assert ["jobs", "3"] in rows
+    assert ">: a lower bound, because jobs that did not finish count until the last event" in out
+    assert "completion time (jct), slowdown and fairness leave out jobs that did not finish" in out
 
 
 def test_seeds_show_intervals_and_mark_chance(trace: Path, run: Run) -> None:
-    """Each value has half of its interval, and a policy without queues has no share error."""
+    """Each value has half of its interval and a mark, and a policy without queues has no share error."""
     arguments = ["--trace", trace, "--merge-vcs", "--nodes", "2x8gpu", "--compare", "fifo,binpack", "--seeds", 3]
     code, out, err = run("simulate", *arguments)
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[1] == "mean of 3 seeds ± half of the 95 % interval of the mean"
     (finished,) = [line for line in lines if line.startswith("finished")]
-    assert finished.split() == ["finished", "3", "±0", "3", "±0"]
-    assert "≈: the 95 % interval of the difference to fifo, seed by seed, contains 0" in lines
+    assert finished.split() == ["finished", "3", "±0", "3", "±0", "="]
+    assert "=: the same as fifo in every seed" in lines
+    assert "≈: the difference to fifo has 0 in its 95 % interval, and may be chance" in lines
+    assert "seeds change the order of jobs that arrive together and choices at random, and nothing else" in out
+    assert "lower bound" not in out
+    assert not any(cell.startswith(">") for line in lines for cell in line.split())
     (shares,) = [line for line in lines if line.startswith("share_error_mean")]
     assert shares.split()[-1] == "-"

@@ -157,6 +157,9 @@ def test_a_job_that_never_ran_is_named(tmp_path: Path, run: Run) -> None:
     code, out, err = run("simulate", *arguments)
     assert (code, err.startswith(text)) == (3, True)
     assert re.search(r"^GPU utilisation +66\.7%$", out, re.MULTILINE)
+    assert re.search(r"^waiting time +mean >.*, p50 >.*, p90 >.*, p99 >.*$", out, re.MULTILINE)
+    assert re.search(r"^job completion time +mean \d", out, re.MULTILINE)
+    assert "\n>: a lower bound, because jobs that did not finish count until the last event\n" in out
 
 
 def test_openb_replays_by_its_name_on_its_nodes(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

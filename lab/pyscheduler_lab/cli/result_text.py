@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -13,10 +14,27 @@ if TYPE_CHECKING:
 
     from pyscheduler_lab.results.columns import Unit
 
-__all__ = ["curve", "print_columns", "status_line", "text_of", "time_text"]
+__all__ = [
+    "CHANCE",
+    "SAME",
+    "bound_text",
+    "curve",
+    "half_width_text",
+    "legend",
+    "print_columns",
+    "status_line",
+    "text_of",
+    "time_text",
+]
 
 _UNITS: Final = (("d", 86400.0), ("h", 3600.0), ("min", 60.0))
 _BARS: Final = " ▁▂▃▄▅▆▇█"
+_DIGIT: Final = re.compile("[1-9]")
+_LAST_ZERO: Final = re.compile(r"0(?=\D*$)")
+SAME: Final = "="
+"""Stands behind a value that is that of the first policy in every seed."""
+CHANCE: Final = "≈"
+"""Stands behind a value whose difference to the first policy may be chance."""
 
 
 def time_text(seconds: float | None) -> str:
@@ -40,6 +58,28 @@ def text_of(value: float | None, unit: Unit) -> str:
     if unit == "number":
         return f"{value:.0f}" if value.is_integer() else f"{value:.1f}"
     return f"{value:.2f}" if unit == "ratio" else f"{value:.1f}"
+
+
+def half_width_text(value: float | None, unit: Unit) -> str:
+    """Return half of the width of an interval; `<0.1 s` where rounding would make 0 of it, and `-` for None."""
+    text = text_of(value, unit)
+    return f"<{_LAST_ZERO.sub('1', text)}" if value and not _DIGIT.search(text) else text
+
+
+def bound_text(text: str, *, is_bound: bool) -> str:
+    """Return a value as text; with `is_bound`, as a lower bound."""
+    return f">{text}" if is_bound and text != "-" else text
+
+
+def legend(*, seeds: int, first: str, has_unfinished: bool) -> Iterator[str]:
+    """Yield the lines below a table of estimates: its marks, and limits of its numbers. `first`: the first policy."""
+    if seeds > 1:
+        yield f"{SAME}: the same as {first} in every seed"
+        yield f"{CHANCE}: the difference to {first} has 0 in its 95 % interval, and may be chance"
+        yield "seeds only shuffle jobs that arrive together, and random choices: no interval is about other workloads"
+    if has_unfinished:
+        yield ">: a lower bound, because jobs that did not finish count until the last event"
+        yield "completion time (jct), slowdown and fairness leave out jobs that did not finish"
 
 
 def curve(values: Iterable[float]) -> str:

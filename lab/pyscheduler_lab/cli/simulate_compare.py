@@ -15,13 +15,11 @@ if TYPE_CHECKING:
     from pyscheduler_lab.results.columns import Column
     from pyscheduler_lab.results.comparison import Estimate, PolicyResult
 
-__all__ = ["CHANCE", "compare_policies", "estimate_text"]
+__all__ = ["compare_policies", "estimate_text"]
 
 #: The most digits of a quota, and the most characters of a wrong one in its message.
 _MOST_DIGITS: Final = 9
 _MOST_SHOWN: Final = 60
-CHANCE: Final = "≈"
-"""Stands behind a value whose difference to the first policy may be chance."""
 
 
 def compare_policies(options: SimulateOptions, trace: str) -> None:
@@ -86,32 +84,50 @@ def _quotas(text: str | None) -> dict[str, int] | None:
 
 def _show(results: Sequence[PolicyResult], quotas: Mapping[str, int]) -> None:
     """Print the quotas, a row for each column of results, the waits of the teams, and why jobs did not finish."""
-    from pyscheduler_lab.cli.result_text import curve, print_columns, time_text
+    from pyscheduler_lab.cli.result_text import bound_text, curve, legend, print_columns, time_text
     from pyscheduler_lab.results.columns import COLUMNS
     from pyscheduler_lab.results.comparison import estimates
 
     names = [each.policy for each in results]
     has_seeds = len(results[0].runs) > 1
     found = [estimates(each.runs, results[0].runs) for each in results]
+    is_open = [any(run.unfinished for run in each.runs) for each in results]
     click.echo("quotas in GPUs: " + ", ".join(f"{team} {quota}" for team, quota in quotas.items()))
     if has_seeds:
         click.echo(f"mean of {len(results[0].runs)} seeds ± half of the 95 % interval of the mean")
     click.echo()
     rows = [
-        [column.name, *(estimate_text(each[column.name], column, has_seeds=has_seeds) for each in found)]
+        [
+            column.name,
+            *(
+                estimate_text(each[column.name], column, has_seeds=has_seeds, is_open=unfinished)
+                for each, unfinished in zip(found, is_open, strict=True)
+            ),
+        ]
         for column in COLUMNS
         if any(each[column.name].mean is not None for each in found)
     ]
     print_columns([["", *names], *rows])
-    if has_seeds:
-        click.echo(f"{CHANCE}: the 95 % interval of the difference to {names[0]}, seed by seed, contains 0")
+    for line in legend(seeds=len(results[0].runs), first=names[0], has_unfinished=any(is_open)):
+        click.echo(line)
     errors = {each.policy: each.runs[0].share_error_series for each in results}
     if any(errors.values()):
         click.echo()
         click.echo("share error from the first arrival to the last end" + (", first seed" if has_seeds else ""))
         print_columns([[name, f"[{curve(series)}]"] for name, series in errors.items() if series])
     click.echo()
-    waits = [[team, *(time_text(_mean_wait(each, team)) for each in results)] for team in quotas]
+    waits = [
+        [
+            team,
+            *(
+                bound_text(
+                    time_text(_mean_wait(each, team)), is_bound=any(team in run.unfinished_teams for run in each.runs)
+                )
+                for each in results
+            ),
+        ]
+        for team in quotas
+    ]
     print_columns([["mean wait", *names], *waits])
     lines = [
         f"{each.policy}{f', seed {run.seed}' if has_seeds else ''}: {why.jobs} of {run.cells['jobs']:.0f} jobs "
@@ -124,15 +140,15 @@ def _show(results: Sequence[PolicyResult], quotas: Mapping[str, int]) -> None:
         click.echo(line.removesuffix(": "))
 
 
-def estimate_text(found: Estimate, column: Column, *, has_seeds: bool) -> str:
-    """Return a mean with half of its interval; without seeds, the value alone."""
-    from pyscheduler_lab.cli.result_text import text_of
+def estimate_text(found: Estimate, column: Column, *, has_seeds: bool, is_open: bool) -> str:
+    """Return a mean with half of its interval; without seeds, the value alone. `is_open`: jobs did not finish."""
+    from pyscheduler_lab.cli.result_text import CHANCE, SAME, bound_text, half_width_text, text_of
 
-    text = text_of(found.mean, column.unit)
+    text = bound_text(text_of(found.mean, column.unit), is_bound=is_open and column.until_end)
     if not has_seeds or found.mean is None:
         return text
-    mark = f" {CHANCE}" if found.may_be_chance else "  "
-    return f"{text} ±{text_of(found.half_width, column.unit)}{mark}"
+    mark = CHANCE if found.may_be_chance else SAME if found.is_same else " "
+    return f"{text} ±{half_width_text(found.half_width, column.unit)} {mark}"
 
 
 def _mean_wait(result: PolicyResult, team: str) -> float | None:

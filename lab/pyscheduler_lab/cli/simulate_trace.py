@@ -116,7 +116,7 @@ def replay(options: SimulateOptions, trace: str) -> None:
     if options.output == "json":
         print_line(summary_as_json(summary))
     else:
-        _show(summary.cells, done)
+        _show(summary.cells, done, is_open=bool(summary.unfinished))
     if summary.unfinished:
         for line in _unfinished_lines(done.tables):
             click.echo(f"error: {line}", err=True)
@@ -164,20 +164,27 @@ def _unfinished_lines(tables: Tables) -> Iterator[str]:
         yield f"{len(rows) - _MOST_NAMED} more jobs did not finish"
 
 
-def _show(cells: Mapping[str, float | None], done: Run) -> None:
-    """Print the table."""
-    rows = [*_rows(cells, done)]
+def _show(cells: Mapping[str, float | None], done: Run, *, is_open: bool) -> None:
+    """Print the table; `is_open`: jobs did not finish."""
+    from pyscheduler_lab.cli.result_text import legend
+
+    rows = [*_rows(cells, done, is_open=is_open)]
     width = max(len(name) for name, _ in rows)
     for name, text in rows:
         click.echo(f"{name:<{width}}  {text}".rstrip())
+    for line in legend(seeds=1, first="", has_unfinished=is_open):
+        click.echo(line)
 
 
-def _rows(cells: Mapping[str, float | None], done: Run) -> Iterator[tuple[str, str]]:
-    from pyscheduler_lab.cli.result_text import text_of, time_text
-    from pyscheduler_lab.results.columns import UNITS
+def _rows(cells: Mapping[str, float | None], done: Run, *, is_open: bool) -> Iterator[tuple[str, str]]:
+    from pyscheduler_lab.cli.result_text import bound_text, text_of, time_text
+    from pyscheduler_lab.results.columns import COLUMNS
+
+    columns = {column.name: column for column in COLUMNS}
 
     def text(name: str) -> str:
-        return text_of(cells[name], UNITS[name])
+        column = columns[name]
+        return bound_text(text_of(cells[name], column.unit), is_bound=is_open and column.until_end)
 
     def statistics(name: str, suffix: str = "") -> str:
         return ", ".join(f"{part} {text(f'{name}_{part}{suffix}')}" for part in ("mean", "p50", "p90", "p99"))

@@ -87,8 +87,8 @@ def run_cells(engine: Engine, cells: Sequence[Cell], folder: Path, *, title: str
 
 def show_lines(lines: Sequence[Line], columns: Sequence[Column]) -> None:
     """Print a table for each trace and cluster."""
-    from pyscheduler_lab.cli.result_text import print_columns
-    from pyscheduler_lab.cli.simulate_compare import CHANCE, estimate_text
+    from pyscheduler_lab.cli.result_text import legend, print_columns
+    from pyscheduler_lab.cli.simulate_compare import estimate_text
 
     seeds = max(line.seeds for line in lines)
     if seeds > 1:
@@ -98,12 +98,20 @@ def show_lines(lines: Sequence[Line], columns: Sequence[Column]) -> None:
         shown = [column for column in columns if any(line.estimates[column.name].mean is not None for line in group)]
         click.echo()
         rows = [
-            [line.variant, *(estimate_text(line.estimates[one.name], one, has_seeds=seeds > 1) for one in shown)]
+            [
+                line.variant,
+                *(
+                    estimate_text(line.estimates[one.name], one, has_seeds=seeds > 1, is_open=line.unfinished > 0)
+                    for one in shown
+                ),
+            ]
             for line in group
         ]
         print_columns([[f"{place[0]} on {place[1]}", *(column.name for column in shown)], *rows])
-        if seeds > 1 and len(group) > 1:
-            click.echo(f"{CHANCE}: the 95 % interval of the difference to {group[0].variant}, seed by seed, contains 0")
+        has_unfinished = any(line.unfinished for line in group)
+        marked = seeds if len(group) > 1 else 1
+        for text in legend(seeds=marked, first=group[0].variant, has_unfinished=has_unfinished):
+            click.echo(text)
 
 
 def report_problems(outcomes: Sequence[Outcome]) -> int:

@@ -43,6 +43,10 @@ _CHARTS: Final = (
     ),
     ("teams", "Teams", "Mean wait of the jobs of each team or queue."),
 )
+_BOUND: Final = (
+    ">: a lower bound, because jobs that did not finish count until the last event. Completion time (jct), slowdown "
+    "and fairness leave these jobs out."
+)
 _HEAD: Final = """\
 <!doctype html>
 <html lang="en">
@@ -94,9 +98,12 @@ def _table(runs: Sequence[RunSeries], text_of: Callable[[float | None, Unit], st
         yield f'<tr data-column="{column.name}"><th scope="row" title="{escape(column.meaning)}">{column.name}</th>'
         for number, value in enumerate(values):
             raw = "" if value is None else repr(value)
-            yield f'<td data-run="{number}" data-value="{raw}">{escape(text_of(value, column.unit))}</td>'
+            sign = ">" if column.until_end and runs[number].unfinished and value is not None else ""
+            yield f'<td data-run="{number}" data-value="{raw}">{escape(sign + text_of(value, column.unit))}</td>'
         yield "</tr>\n"
     yield "</tbody>\n</table></div>\n"
+    if any(run.unfinished for run in runs):
+        yield f"<p>{escape(_BOUND)}</p>\n"
 
 
 def _unfinished(runs: Sequence[RunSeries]) -> Iterator[str]:

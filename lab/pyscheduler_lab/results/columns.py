@@ -52,7 +52,8 @@ _DIGITS: Final = 6
 class Column:
     """A column. `compute` returns None where a run has no such number.
 
-    A column `of_jobs` can also be computed for a part of the jobs.
+    A column `of_jobs` can also be computed for a part of the jobs. If a job did not finish, a column `until_end` has a
+    lower bound: that job counts until the last event, and would have waited longer.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Column:
     meaning: str
     compute: Callable[[Measures], float | None]
     of_jobs: bool = True
+    until_end: bool = False
 
 
 def _mean(values: NDArray[np.float64]) -> float | None:
@@ -74,11 +76,17 @@ def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def _statistics(name: str, unit: Unit, what: str, values: Callable[[Measures], NDArray[np.float64]]) -> list[Column]:
+def _statistics(
+    name: str, unit: Unit, what: str, values: Callable[[Measures], NDArray[np.float64]], *, until_end: bool = False
+) -> list[Column]:
     """Return the mean and the percentiles of a quantity of jobs."""
     suffix = "_s" if unit == "seconds" else ""
     mean = Column(
-        name=f"{name}_mean{suffix}", unit=unit, meaning=f"mean {what}", compute=lambda found: _mean(values(found))
+        name=f"{name}_mean{suffix}",
+        unit=unit,
+        meaning=f"mean {what}",
+        compute=lambda found: _mean(values(found)),
+        until_end=until_end,
     )
     percentiles = [
         Column(
@@ -86,6 +94,7 @@ def _statistics(name: str, unit: Unit, what: str, values: Callable[[Measures], N
             unit=unit,
             meaning=f"{percent}th percentile of the same, interpolated between jobs",
             compute=lambda found, percent=percent: _percentile(values(found), percent),  # type: ignore[misc]  # a default
+            until_end=until_end,
         )
         for percent in (50, 90, 99)
     ]
@@ -125,8 +134,10 @@ COLUMNS: Final[Sequence[Column]] = (
         "wait",
         "seconds",
         "time of a job from its arrival to its end in which it did not run. Waits after evictions count. For a job "
-        "that did not end, the time until the last event of the replay counts",
+        "that did not finish, the time until the last event of the replay counts, so the value is a lower bound: tables "
+        "show it as `>5.0 min`",
         lambda found: found.waits,
+        until_end=True,
     ),
     *_statistics(
         "jct", "seconds", "time of a finished job from its arrival to its end", lambda found: found.completions

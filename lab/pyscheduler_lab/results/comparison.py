@@ -23,6 +23,7 @@ from pyscheduler_lab.results.columns import (
     unfinished_of,
 )
 from pyscheduler_lab.results.intervals import bootstrap_interval, student_interval
+from pyscheduler_lab.results.tables import UNFINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -52,6 +53,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     #: Share error in equal parts of the time; None without queues.
     share_error_series: list[float] | None
     unfinished: list[Unfinished]
+    #: The teams of these jobs.
+    unfinished_teams: frozenset[str]
     deadlocks_resolved: int
     attempts: int
     wall_s: float
@@ -84,6 +87,11 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         low, high = self.difference_low, self.difference_high
         return low is not None and high is not None and low <= 0.0 <= high and low < high
 
+    @property
+    def is_same(self) -> bool:
+        """Return True if the values of several seeds are all equal to those of the first policy."""
+        return self.difference_low == self.difference_high == 0.0
+
 
 class HasCells(Protocol):
     """A run with its columns of results, or without them if it failed."""
@@ -111,6 +119,7 @@ def summary_of(run: Run) -> Summary:
         team_wait_mean_s={team: cells["wait_mean_s"] for team, cells in classes_of(measures, "team").items()},
         share_error_series=series_of(measures),
         unfinished=unfinished_of(run.tables),
+        unfinished_teams=frozenset(each["team"] for each in run.tables.jobs.to_pylist() if each["outcome"] in UNFINISHED),
         deadlocks_resolved=run.report.deadlocks_resolved,
         attempts=run.report.attempts,
         wall_s=run.report.wall_s,

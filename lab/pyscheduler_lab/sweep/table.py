@@ -40,6 +40,8 @@ class Line:
     weights: Mapping[str, int]
     #: Number of cells with results.
     seeds: int
+    #: Number of jobs that did not finish, of all seeds.
+    unfinished: int
     estimates: Mapping[str, Estimate]
 
 
@@ -60,6 +62,7 @@ def lines_of(outcomes: Iterable[Outcome]) -> list[Line]:
             profile=label_of(settings.policy),
             weights=settings.weights,
             seeds=sum(each.cells is not None for each in group),
+            unfinished=sum(each.unfinished for each in group),
             estimates=estimates(group, first),
         )
         lines.append(line)
@@ -71,7 +74,9 @@ def write_table(lines: Sequence[Line], folder: Path) -> None:
     plugins = dict.fromkeys(plugin for line in lines for plugin in line.weights)
     types = {"trace": pa.string(), "cluster": pa.string(), "profile": pa.string()}
     types |= dict.fromkeys((f"weight_{plugin}" for plugin in plugins), pa.int64())
-    types |= {"seeds": pa.int64(), "column": pa.string()} | dict.fromkeys(_ESTIMATE, pa.float64())
+    types |= {"seeds": pa.int64(), "unfinished": pa.int64(), "column": pa.string()} | dict.fromkeys(
+        _ESTIMATE, pa.float64()
+    )
     rows = [
         {
             "trace": line.place.trace,
@@ -79,6 +84,7 @@ def write_table(lines: Sequence[Line], folder: Path) -> None:
             "profile": line.profile,
             **{f"weight_{plugin}": line.weights.get(plugin) for plugin in plugins},
             "seeds": line.seeds,
+            "unfinished": line.unfinished,
             "column": column,
             **msgspec.structs.asdict(found),
         }
