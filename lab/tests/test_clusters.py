@@ -135,7 +135,7 @@ def test_watts_are_those_of_the_gpu_model() -> None:
     [
         ("A100", r'--watts: "A100" must be like A100=400\+350'),
         ("T4=1+1,T4=2+2", r'--watts: "T4=2\+2" must be like'),
-        ("H100=1+1", "--watts: no node has GPUs of model H100; models are A100"),
+        ("H100=1+1", "watts: no node has GPUs of model H100; models are A100"),
     ],
 )
 def test_wrong_watts_are_rejected(watts: str, complaint: str) -> None:

@@ -16,7 +16,7 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab.traces import Job, Trace
 from pyscheduler_lab.traces.catalog import TRACES
 from pyscheduler_lab.traces.found import Shape
-from pyscheduler_lab.traces.schema import COLUMNS
+from pyscheduler_lab.traces.schema import COLUMNS, REQUIRED
 
 HEAD = "name,arrival,duration,workers,gpu,cpu,memory"
 ROW = "j,3,40,16,1,8,32Gi"
@@ -84,8 +84,8 @@ def test_parquet_is_read_as_csv_is(tmp_path: Path) -> None:
     parquet.write_table(pa.table({**columns, "gpu": [8.0, 0.5]}), path)
     with pytest.raises(ConfigError, match=r"row 2, column gpu: the value is '0\.5'; it must be a whole number"):
         Trace.read(path)
-    parquet.write_table(pa.table({**columns, "gpu": [8, None]}), path)
-    with pytest.raises(ConfigError, match="row 2, column gpu: the value is missing"):
+    parquet.write_table(pa.table({**columns, "duration": [8, None]}), path)
+    with pytest.raises(ConfigError, match="row 2, column duration: the value is missing"):
         Trace.read(path)
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(ConfigError, match="cannot be read"):
@@ -102,6 +102,34 @@ def test_missing_columns_have_defaults(tmp_path: Path) -> None:
     assert (first.workers, first.min_workers, first.gpus, first.cpu_milli, first.gpu_milli) == (1, 1, 0, 0, 1000)
     assert (trace.name, trace.source) == ("mine", str(path))
     assert trace.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_empty_cells_have_defaults(tmp_path: Path) -> None:
+    """As files of pandas have them: an empty cell of an optional column is as if the file had no such column."""
+    names = [column.name for column in COLUMNS]
+    path = write(tmp_path / "mine.csv", ",".join(names) + "\n" + ",".join("5" if n in REQUIRED else "" for n in names))
+    (job,) = Trace.read(path).jobs
+    assert job == Job(name="job-1", arrival=5, duration=5)
+
+
+@pytest.mark.parametrize(
+    ("text", "passed_on"),
+    [
+        ("arrival,duration,gpu,gpu_mili,owner\n0,1,1,500,x\n", "gpu_mili (did you mean gpu_milli?), owner"),
+        ("arrival,duration,GPU\n0,1,1\n", "GPU (did you mean gpu?)"),
+        ("arrival,duration,gpu\n0,1,1\n", None),
+        (
+            "job_id,arrival_s,duration_s,workers,cpu_milli_per_worker,memory_norm_per_worker,jobclass\na,0,1,1,1,1,x\n",
+            "jobclass (did you mean job_class?)",
+        ),
+        ("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpuspec\na,1,1,1,1000,x\n", "gpuspec (did you mean gpu_spec?)"),
+    ],
+    ids=["schema", "case", "none", "gangs", "openb"],
+)
+def test_columns_that_are_not_read_are_noted(text: str, passed_on: str | None, tmp_path: Path) -> None:
+    """With the known name that is near, because a misspelt column changes the jobs."""
+    trace = Trace.read(write(tmp_path / "mine.csv", text))
+    assert trace.notes == ({} if passed_on is None else {"columns passed on": passed_on})
 
 
 @pytest.mark.parametrize("name", ["openb", "openb-gpuspec33", "openb-multigpu50", "kalos"])
@@ -233,7 +261,7 @@ def test_unreadable_trace_is_reported(tmp_path: Path) -> None:
     """Unknown names, directories, files that break off, and text in another encoding."""
     with pytest.raises(ConfigError, match='no file "nobody", and no trace of that name; known are philly, kalos'):
         Trace.read("nobody")
-    with pytest.raises(ConfigError, match="is a directory without recordings"):
+    with pytest.raises(ConfigError, match="the directory has no recordings"):
         Trace.read(tmp_path)
     whole = gzip.compress(f"{HEAD}\n{ROW}\n".encode())
     (tmp_path / "broken.gz").write_bytes(whole[:-12])
@@ -247,7 +275,7 @@ def test_unreadable_trace_is_reported(tmp_path: Path) -> None:
 def test_virtual_clusters_are_never_merged_without_a_word(tmp_path: Path) -> None:
     """One is chosen, or all share the nodes because the user says so."""
     trace = write(tmp_path / "t.csv", f"{HEAD},vc", f"{ROW},a", f"{ROW.replace('j,', 'k,')},b")
-    with pytest.raises(ConfigError, match=r"choose one with --vc: a, b; or let all of them .* with --merge-vcs"):
+    with pytest.raises(ConfigError, match=r"choose one with vc .*: a, b; or let all of them .* merge_vcs=True"):
         Trace.read(trace)
     assert [job.name for job in Trace.read(trace, vc="b").jobs] == ["k"]
     assert [job.name for job in Trace.read(trace, merge_vcs=True).jobs] == ["j", "k"]
@@ -276,7 +304,7 @@ def test_both_shapes_request_the_same_total(
 @pytest.mark.parametrize("lines", [[HEAD, ROW], [OLD_HEAD, OLD_ROW]], ids=["schema", "other form"])
 def test_shape_that_a_file_has_not_is_refused(tmp_path: Path, lines: list[str]) -> None:
     """The message names the shape that the file has."""
-    with pytest.raises(ConfigError, match="no columns for this shape; use worker"):
+    with pytest.raises(ConfigError, match="shape: the trace has no columns for nodepack; use worker"):
         Trace.read(write(tmp_path / "t.csv", *lines), shape="nodepack")
 
 
@@ -342,6 +370,9 @@ def test_swf_is_read(tmp_path: Path) -> None:
     ]
     assert trace.notes == {"jobs left out: run time unknown": 1, "jobs left out: number of processors unknown": 1}
     assert trace.jobs[0].columns["user"] == "3"
+    uneven = Trace.read(write(tmp_path / "uneven.swf", SWF.replace(" 2048 16 ", " 2048 33 ")))
+    assert (uneven.jobs[0].workers, uneven.jobs[0].cpu_milli) == (5, 7000)
+    assert uneven.notes["jobs with more CPUs than processors, because all pods of a job are equal"] == 1
     apart = Trace.read(tmp_path / "log.swf", shape="worker").jobs[0]
     assert (apart.workers, apart.cpu_milli, apart.memory_mib) == (16, 1000, 2)
 

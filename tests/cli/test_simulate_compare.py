@@ -83,7 +83,7 @@ def test_table_has_a_line_per_policy(trace: Path, run: Run) -> None:
     [
         (["--compare", "fifo,lottery"], 'no policy "lottery"; known are fifo, drf, proportion'),
         (["--compare", "fifo,fifo"], "--compare: name each policy once, as in fifo,drf,kai"),
-        (["--compare", "fifo", "--quota", "a=8"], "--quota: name each team of the trace once: a, b"),
+        (["--compare", "fifo", "--quota", "a=8"], "quota: name each team of the trace once: a, b"),
         (["--compare", "fifo", "--quota", "a=8,b=many"], '--quota: "b=many" must be like TEAM=GPUS'),
         (["--compare", "fifo", "--quota", f"a=8,b={'9' * 5000}"], '--quota: "b=999'),
         (["--compare", "fifo", "--config", "x.yaml"], "--config has no effect with --compare"),
@@ -111,7 +111,7 @@ def test_team_that_cannot_name_a_queue(team: str, trace: Path, run: Run) -> None
     code, out, err = run("simulate", "--trace", trace, "--merge-vcs", "--compare", "fifo")
     assert (code, out) == (2, "")
     assert err == (
-        f"error: {trace}: vc of job b1 is {team!r}; with --compare, it must be the name of a queue, such as vc1\n"
+        f"error: {trace}: vc of job b1 is {team!r}; in a comparison, it must be the name of a queue, such as vc1\n"
     )
 
 
@@ -193,7 +193,7 @@ def test_seeds_show_intervals_and_mark_chance(trace: Path, run: Run) -> None:
     assert finished.split() == ["finished", "3", "±0", "3", "±0", "="]
     assert "=: the same as fifo in every seed" in lines
     assert "≈: the difference to fifo has 0 in its 95 % interval, and may be chance" in lines
-    assert "seeds change the order of jobs that arrive together and choices at random, and nothing else" in out
+    assert "seeds only shuffle jobs that arrive together, and random choices: no interval is about other workloads" in out
     assert "lower bound" not in out
     assert not any(cell.startswith(">") for line in lines for cell in line.split())
     (shares,) = [line for line in lines if line.startswith("share_error_mean")]

@@ -80,9 +80,7 @@ def test_philly_is_found_from_any_working_directory(run: Run, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     code, _, err = run("simulate", "--trace", "philly", "--vc", "vc9")
     assert code == 2
-    assert re.fullmatch(
-        r'error: \S+philly_jobs\.csv\.gz: --vc: no virtual cluster "vc9" in the trace; it has .+\n', err
-    )
+    assert re.fullmatch(r'error: \S+philly_jobs\.csv\.gz: vc: no virtual cluster "vc9" in the trace; it has .+\n', err)
 
 
 @pytest.mark.slow

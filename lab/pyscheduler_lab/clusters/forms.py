@@ -91,7 +91,5 @@ def with_watts(nodes: Iterable[Node], watts: Mapping[str, Watts]) -> list[Node]:
     unknown = watts.keys() - {node.gpu_model for node in nodes} - {_OTHERS}
     if unknown:
         models = sorted({node.gpu_model for node in nodes if node.gpu_model})
-        raise ConfigError(
-            f"--watts: no node has GPUs of model {min(unknown)}; models are {', '.join(models) or 'none'}"
-        )
+        raise ConfigError(f"watts: no node has GPUs of model {min(unknown)}; models are {', '.join(models) or 'none'}")
     return [attrs.evolve(node, watts=watts.get(node.gpu_model, watts.get(_OTHERS, node.watts))) for node in nodes]

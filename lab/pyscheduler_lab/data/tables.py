@@ -57,14 +57,17 @@ class Row:
         return {column: text for column, text in self.values.items() if column not in known}
 
     def text(self, column: str, default: str = "") -> str:
-        """Return a text without blanks around it; the default if the file has no such column."""
-        return self.values.get(column, default).strip()
+        """Return a text without blanks around it; the default if the file has no such column, or the cell is empty."""
+        return self.values.get(column, "").strip() or default
 
     def number(self, column: str, default: float | None = None, *, least: float = 0.0, most: float = math.inf) -> float:
-        """Return a finite number; the default if the file has no such column. An empty cell is a mistake."""
-        if default is not None and column not in self.values:
-            return float(default)
+        """Return a finite number; the default if the file has no such column, or the cell is empty.
+
+        Without a default, an empty cell is a mistake.
+        """
         text = self.text(column)
+        if default is not None and not text:
+            return float(default)
         try:
             value = float(text)
         except ValueError:
@@ -96,9 +99,9 @@ class Row:
         return self._quantity(column, default, _MEBI * NANO, "an amount of memory such as 32Gi, or of bytes")
 
     def _quantity(self, column: str, default: int, unit: int, form: str) -> int:
-        if column not in self.values:
-            return default
         text = self.text(column)
+        if not text:
+            return default
         try:
             nanos = parse_quantity(text)
         except QuantityError:

@@ -42,8 +42,8 @@ class Workload:
     cluster: Cluster
     teams: Sequence[Team]
     failures: Failures | None = None
-    #: How many jobs the reader of the trace left out or changed, by reason.
-    notes: Mapping[str, int] = attrs.field(factory=dict)
+    #: How many jobs the reader of the trace left out or changed, by reason; and names of columns that it does not read.
+    notes: Mapping[str, int | str] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)

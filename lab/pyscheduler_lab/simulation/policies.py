@@ -219,7 +219,7 @@ def jobs_of_teams(jobs: Sequence[Job], *, source: str = "") -> list[Job]:
         return [attrs.evolve(job, team=_ONE_TEAM) for job in jobs]
     odd = next((job for job in jobs if any(subdomain_problems("", job.team))), None)
     if odd is not None:
-        text = f"vc of job {odd.name} is {odd.team!r}; with --compare, it must be the name of a queue, such as vc1"
+        text = f"vc of job {odd.name} is {odd.team!r}; in a comparison, it must be the name of a queue, such as vc1"
         raise ConfigError(text, source=source or None)
     return [*jobs]
 
@@ -237,7 +237,7 @@ def teams_of(jobs: Sequence[Job], cluster: Cluster, quotas: Mapping[str, int] | 
         work[job.team] = work.get(job.team, 0.0) + job.gpu_count * (job.duration if has_ends else 1.0)
     if quotas is not None:
         if quotas.keys() != work.keys():
-            raise ConfigError(f"--quota: name each team of the trace once: {', '.join(sorted(work))}")
+            raise ConfigError(f"quota: name each team of the trace once: {', '.join(sorted(work))}")
         return [Team(name=name, quota=quotas[name]) for name in sorted(work)]
     total = sum(work.values()) or 1.0
     return [Team(name=name, quota=max(round(cluster.gpus * work[name] / total), 1)) for name in sorted(work)]

@@ -1,18 +1,19 @@
-"""The result of a reader of traces, and the check of its jobs."""
+"""The result of a reader of traces, the note about columns that it does not read, and the check of its jobs."""
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import attrs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from pyscheduler_lab.data.tables import Row
+    from pyscheduler_lab.data.tables import Row, Table
     from pyscheduler_lab.traces.job import Job
 
-__all__ = ["SHAPES", "Found", "Shape", "checked"]
+__all__ = ["SHAPES", "Found", "Shape", "checked", "passed_on"]
 
 Shape: TypeAlias = Literal["worker", "nodepack"]
 
@@ -27,8 +28,22 @@ class Found:
     jobs: Sequence[Job]
     #: The virtual clusters of the file share one cluster, such as the namespaces of a dump.
     is_one_cluster: bool = False
-    #: Numbers of jobs or pods that were left out or changed, by reason.
-    notes: Mapping[str, int] = attrs.field(factory=dict)
+    #: Numbers of jobs or pods that were left out or changed, by reason; and names of columns that are not read.
+    notes: Mapping[str, int | str] = attrs.field(factory=dict)
+
+
+def passed_on(table: Table, known: Collection[str]) -> dict[str, str]:
+    """Return the note about the columns of a table that its reader does not know; empty if it knows all of them.
+
+    The note asks about a name that is close to a known one, because a misspelt column changes the jobs.
+    """
+
+    def shown(name: str) -> str:
+        near = get_close_matches(name.lower(), sorted(known), n=1, cutoff=0.75)
+        return f"{name} (did you mean {near[0]}?)" if near else name
+
+    names = [shown(name) for name in table.columns if name not in known]
+    return {"columns passed on": ", ".join(names)} if names else {}
 
 
 def checked(job: Job, row: Row, *, name: str = "name") -> Job:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler_lab.traces.found import Found, checked
+from pyscheduler_lab.traces.found import Found, checked, passed_on
 from pyscheduler_lab.traces.job import LONGEST_SECONDS, MOST_WORKERS, Job
 
 if TYPE_CHECKING:
@@ -41,9 +41,10 @@ def read_gang_table(table: Table, shape: Shape | None) -> Found:
     table.require(needed, "a trace of jobs")
     has_nodepack = all(column in table.columns for column in _NODEPACK)
     if shape == "nodepack" and not has_nodepack:
-        raise ConfigError("--shape nodepack: the trace has no columns for this shape; use worker", source=table.source)
+        raise ConfigError("shape: the trace has no columns for nodepack; use worker", source=table.source)
     packed = has_nodepack and shape != "worker"
-    return Found(jobs=[_job(row, packed=packed) for row in table.rows])
+    jobs = [_job(row, packed=packed) for row in table.rows]
+    return Found(jobs=jobs, notes=passed_on(table, _READ | {_MEMORY_PART}))
 
 
 def _job(row: Row, *, packed: bool) -> Job:

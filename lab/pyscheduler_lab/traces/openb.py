@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler_lab.traces.found import Found, checked
+from pyscheduler_lab.traces.found import Found, checked, passed_on
 from pyscheduler_lab.traces.job import LONGEST_SECONDS, WHOLE_GPU, Job
 from pyscheduler_lab.traces.schema import models_of
 
@@ -35,7 +35,8 @@ def read_openb_table(table: Table) -> Found:
     """Return the tasks, each as a job of one worker."""
     has_times = all(column in table.columns for column in _TIMES)
     rows = enumerate(table.rows)
-    return Found(jobs=[_job(row, None if has_times else number) for number, row in rows])
+    jobs = [_job(row, None if has_times else number) for number, row in rows]
+    return Found(jobs=jobs, notes=passed_on(table, _READ))
 
 
 def _job(row: Row, number: int | None) -> Job:

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from kube_objects.names import label_value_errors
-from pyscheduler_lab.traces.found import checked
+from pyscheduler_lab.traces.found import Found, checked, passed_on
 from pyscheduler_lab.traces.job import LONGEST_SECONDS, MOST_GPUS, MOST_WORKERS, WHOLE_GPU, Job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from pyscheduler_lab.data.tables import Row, Table
 
-__all__ = ["COLUMNS", "REQUIRED", "Column", "jobs_of", "row_of"]
+__all__ = ["COLUMNS", "REQUIRED", "Column", "read_jobs", "row_of"]
 
 
 @attrs.frozen
 class Column:
-    """One column. `default` is the value if the file has no such column; None if it must have it."""
+    """One column. `default` is the value without such a column or in an empty cell; None if there is no default."""
 
     name: str
     form: str
@@ -68,11 +68,11 @@ _MOST_PRIORITY: Final = 1_000_000_000
 _LEAST_PRIORITY: Final = -2_147_483_648
 
 
-def jobs_of(table: Table) -> Iterator[Job]:
-    """Yield the jobs of a table with the columns of the schema; raise `ConfigError` for the first wrong value."""
+def read_jobs(table: Table) -> Found:
+    """Return the jobs of a table with the columns of the schema; raise `ConfigError` for the first wrong value."""
     table.require(REQUIRED, "a trace of jobs")
-    for number, row in enumerate(table.rows, start=1):
-        yield _job(row, number)
+    jobs = [_job(row, number) for number, row in enumerate(table.rows, start=1)]
+    return Found(jobs=jobs, notes=passed_on(table, _KNOWN))
 
 
 def _job(row: Row, number: int) -> Job:
@@ -107,7 +107,7 @@ def models_of(row: Row, column: str) -> tuple[str, ...]:
 
 
 def row_of(job: Job) -> dict[str, str]:
-    """Return the row of a job, from which `jobs_of` makes an equal job."""
+    """Return the row of a job, from which `read_jobs` makes an equal job."""
     cpus, rest = divmod(job.cpu_milli, 1000)
     return {
         "name": job.name,

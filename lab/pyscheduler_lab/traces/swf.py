@@ -72,7 +72,8 @@ def read_swf(content: bytes, source: str, shape: Shape | None) -> Found:
     processors = _processors_per_node(header)
     if shape == "nodepack" and processors is None:
         text = (
-            "--shape nodepack: the file does not say how many processors a node has (MaxProcs and MaxNodes); use worker"
+            "shape: the file does not say how many processors a node has (MaxProcs and MaxNodes), as nodepack needs; "
+            "use worker"
         )
         raise ConfigError(text, source=source)
     per_worker = 1 if shape == "worker" or processors is None else processors
@@ -84,7 +85,10 @@ def read_swf(content: bytes, source: str, shape: Shape | None) -> Found:
         elif not count:
             notes["jobs left out: number of processors unknown"] += 1
         else:
-            jobs.append(_job(row, count, run_time, per_worker))
+            job = _job(row, count, run_time, per_worker)
+            if job.workers * job.cpu_milli != count * 1000:
+                notes["jobs with more CPUs than processors, because all pods of a job are equal"] += 1
+            jobs.append(job)
     return Found(jobs=jobs, notes=notes)
 
 

@@ -19,17 +19,16 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab.data.objects import is_objects
 from pyscheduler_lab.data.tables import read_bytes, table_of
 from pyscheduler_lab.traces.catalog import TRACES
-from pyscheduler_lab.traces.found import Found
 from pyscheduler_lab.traces.gang_tables import is_gang_table, read_gang_table
 from pyscheduler_lab.traces.objects import read_objects
 from pyscheduler_lab.traces.openb import is_openb_table, read_openb_table
-from pyscheduler_lab.traces.schema import COLUMNS, jobs_of, row_of
+from pyscheduler_lab.traces.schema import COLUMNS, read_jobs, row_of
 from pyscheduler_lab.traces.swf import is_swf, read_swf
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pyscheduler_lab.traces.found import Shape
+    from pyscheduler_lab.traces.found import Found, Shape
     from pyscheduler_lab.traces.job import Job
 
 __all__ = ["Trace"]
@@ -56,7 +55,7 @@ class Trace:
     licence: str = ""
     origin: str = ""
     #: Numbers of jobs that the reader left out or changed, by reason.
-    notes: Mapping[str, int] = attrs.field(factory=dict)
+    notes: Mapping[str, int | str] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         where = self.source or None
@@ -97,7 +96,8 @@ class Trace:
             sha256=digest,
             licence=entry.licence if entry is not None else "",
             origin=entry.origin if entry is not None else "",
-            notes=found.notes,
+            # The columns of the traces of the lab are as they should be.
+            notes=found.notes if entry is None else {},
         )
 
     def first(self, count: int | None) -> Trace:
@@ -132,7 +132,7 @@ def _read(path: Path, wanted: str, shape: Shape | None) -> tuple[Found, str]:
     elif path.is_file():
         content, digest = read_bytes(path)
     else:
-        text = f'--trace: there is no file "{wanted}", and no trace of that name; known are {", ".join(TRACES)}'
+        text = f'trace: there is no file "{wanted}", and no trace of that name; known are {", ".join(TRACES)}'
         raise ConfigError(text)
     if is_swf(content):
         return read_swf(content, source, shape), digest
@@ -142,9 +142,9 @@ def _read(path: Path, wanted: str, shape: Shape | None) -> tuple[Found, str]:
         table = table_of(content, source)
         if is_gang_table(table.columns):
             return read_gang_table(table, shape), digest
-        found = read_openb_table(table) if is_openb_table(table.columns) else Found(jobs=[*jobs_of(table)])
+        found = read_openb_table(table) if is_openb_table(table.columns) else read_jobs(table)
     if shape == "nodepack":
-        raise ConfigError("--shape nodepack: the trace has no columns for this shape; use worker", source=source)
+        raise ConfigError("shape: the trace has no columns for nodepack; use worker", source=source)
     return found, digest
 
 
@@ -152,7 +152,7 @@ def _folder(path: Path) -> tuple[bytes, str]:
     """Return the changes of a folder of recordings as one list, and the SHA-256 of the files."""
     parts = sorted(path.glob("*.json")) + sorted(path.glob("*.jsonl"))
     if not parts:
-        raise ConfigError(f"--trace: {path} is a directory without recordings (*.json); name the file in it")
+        raise ConfigError("the directory has no recordings (*.json); name the file in it", source=str(path))
     contents = [read_bytes(part)[0].strip() for part in parts]
     whole = b"".join(contents)
     if not all(each.startswith(b"[") and each.endswith(b"]") for each in contents):
@@ -166,10 +166,11 @@ def _of_vc(found: Found, vc: str | None, source: str, *, merge_vcs: bool) -> Seq
     known = list(dict.fromkeys(job.team for job in found.jobs if job.team))
     if vc is not None:
         if vc not in known:
-            text = f'--vc: no virtual cluster "{vc}" in the trace; it has {", ".join(known) or "none"}'
+            text = f'vc: no virtual cluster "{vc}" in the trace; it has {", ".join(known) or "none"}'
             raise ConfigError(text, source=source)
         return [job for job in found.jobs if job.team == vc]
     if len(known) > 1 and not (merge_vcs or found.is_one_cluster):
-        text = f"the trace has several virtual clusters; choose one with --vc: {', '.join(known)}"
-        raise ConfigError(f"{text}; or let all of them share the nodes with --merge-vcs", source=source)
+        text = f"the trace has several virtual clusters; choose one with vc (option --vc): {', '.join(known)}"
+        remedy = "or let all of them share the nodes with merge_vcs=True (option --merge-vcs, merge_vcs: true in files)"
+        raise ConfigError(f"{text}; {remedy}", source=source)
     return found.jobs
