@@ -101,6 +101,19 @@ def assert_close(found: Any, expected: Any, where: str) -> None:
         assert found == expected, where
 
 
+def test_check_of_several_bundles_names_one_of_them(out: Path, tmp_path: Path, run: Run) -> None:
+    """As in the folder of a comparison; with one bundle below the folder, `check` takes it."""
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("columns: {finished: {min: 1}}")
+    several = tmp_path / "several"
+    shutil.copytree(out, several / "fifo/seed-0")
+    assert run("lab", "check", several, "--against", rules) == (0, f"{several}: 1 rules kept\n", "")
+    shutil.copytree(out, several / "fifo/seed-1")
+    code, text, err = run("lab", "check", several, "--against", rules)
+    assert (code, text) == (2, "")
+    assert err == f"error: {several}: the folder has 2 bundles; name one of them, such as {several}/fifo/seed-0\n"
+
+
 @pytest.mark.slow
 def test_another_program_computes_every_number(tmp_path: Path, run: Run) -> None:
     """DuckDB finds the same columns, waits of teams, reasons, share errors and intervals in the bundles."""

@@ -300,13 +300,13 @@ def test_profile_of_a_configuration(what_if: WhatIf, answer: Answer, tmp_path: P
     assert [one["pod"] for one in found["placed"]] == ["default/p", "default/q"]
     assert found["configuration"] == f"profile second of {config}"
     code, _, err = what_if(objects, "--config", config, "--profile", "third")
-    assert (code, err) == (1, f'error: {config}: no profile "third"; it has first, second\n')
+    assert (code, err) == (2, f'error: {config}: no profile "third"; it has first, second\n')
 
 
 def test_unknown_profile(what_if: WhatIf) -> None:
     """A profile that is neither built in nor a file is an error that lists the known ones."""
     code, _, err = what_if([node("a")], "--profile", "best")
-    assert code == 1
+    assert code == 2
     assert err.startswith('error: --profile: no profile "best"; known are binpack, capacity, ')
 
 
@@ -419,9 +419,20 @@ def test_table(what_if: WhatIf) -> None:
         "moved: 1\nPOD        FROM  TO  WHY\ndefault/p  a     b   node a was removed",
         "newly placed: 1\nPOD        NODE\ndefault/q  b",
         (
-            "still pending: 1\nPODS  REASON\n1 x   Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. "
-            "no new claims to deallocate, preemption: 0/1 nodes are availab...\n"
+            "still pending: 1\nPODS  NAMES      REASON\n1 x   default/r  Unschedulable: 0/1 nodes are available: "
+            "1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are availab...\n"
         ),
+    ]
+
+
+def test_pods_that_still_wait_are_named_by_reason(what_if: WhatIf) -> None:
+    """The three first names of each reason; the most frequent reason comes first."""
+    big = [pod(name, cpu="9") for name in ("p", "q", "r", "s", "t")]
+    _, out, _ = what_if([node("a"), pod("g", schedulingGates=[{"name": "wait"}]), *big], "--profile", "default")
+    rows = out.partition("still pending: 6\n")[2].splitlines()
+    assert [" ".join(row.split()[:5]) for row in rows[1:]] == [
+        "5 x default/p, default/q, default/r,",
+        "1 x default/g SchedulingGated: scheduling",
     ]
 
 
@@ -521,7 +532,7 @@ def test_zip_file_of_something_else(tmp_path: Path) -> None:
 def test_dump_with_mistakes(what_if: WhatIf, objects: list[Object], error: str) -> None:
     """A dump that cannot be right is an error."""
     code, _, err = what_if(objects)
-    assert code == 1
+    assert code == 2
     assert error in err
 
 

@@ -27,14 +27,18 @@ def command(bundle: str, rules_file: str) -> None:
     The exit code is 0 if the run keeps all rules, 4 if it breaks one, and 2 if a file cannot be read.
     """
     from pyscheduler.cli.error_output import exits_after_mistakes
-    from pyscheduler_lab.results.bundle import read_bundle
+    from pyscheduler.framework.errors import ConfigError
+    from pyscheduler_lab.results.bundle import bundles_in
     from pyscheduler_lab.results.measures import Measures
     from pyscheduler_lab.results.rules import broken_rules, read_rules
 
     with exits_after_mistakes(2):
         rules = read_rules(rules_file)
-        measures = Measures.of(read_bundle(Path(bundle)).tables)
-        broken = [*broken_rules(rules, measures)]
+        first, *others = bundles_in(Path(bundle))
+        if others:
+            text = f"the folder has {1 + len(others)} bundles; name one of them, such as {first.folder}"
+            raise ConfigError(text, source=bundle)
+        broken = [*broken_rules(rules, Measures.of(first.tables))]
     for rule, problem in broken:
         click.echo(f"{rules_file}:{rule.line}: {problem}")
     if broken:

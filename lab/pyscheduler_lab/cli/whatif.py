@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -21,8 +20,9 @@ __all__ = ["command"]
 
 #: The exit code if a pod has lost its node and gets no other.
 _HARM: Final = 3
-#: The most reasons of pods that wait as before, and the most characters of a message in the table.
+#: For pods that wait as before: the most reasons, and the most names for each; and the most characters of a message.
 _MOST_REASONS: Final = 10
+_MOST_NAMES: Final = 3
 _MOST_SHOWN: Final = 110
 
 
@@ -90,7 +90,7 @@ def command(**options: Any) -> None:
     the pending pods in virtual time until nothing changes any more. The pods of a removed node are evicted; their
     controllers create them again.
 
-    The exit code is 3 if a pod loses its node and gets no other.
+    The exit code is 2 for a mistake, and 3 if a pod loses its node and gets no other.
 
     \b
       kubectl get nodes,pods,pvc,pv,pdb,priorityclasses -A -o yaml > dump.yaml
@@ -99,10 +99,11 @@ def command(**options: Any) -> None:
       pyscheduler lab whatif --objects dump.yaml --scale-to-fit --shape like:gpu-7
     """
     _check(given := _Options(**options))
-    from pyscheduler.cli.error_output import print_line
+    from pyscheduler.cli.error_output import exits_after_mistakes, print_line
     from pyscheduler_lab.whatif.answer import answer_as_json
 
-    answer, scale, source, notes = _find(given)
+    with exits_after_mistakes(2):
+        answer, scale, source, notes = _find(given)
     for note in notes:
         click.echo(f"note: {note}", err=True)
     if given.output == "json":
@@ -190,11 +191,20 @@ def _show(given: _Options, answer: Answer, scale: Scale | None, source: str) -> 
         echo("")
         echo(f"ended with their node (DaemonSets, static pods): {len(answer.ended)}")
     if answer.still_pending:
-        reasons = Counter(f"{one.reason}: {_short(one.message)}" for one in answer.still_pending)
-        rows = [(f"{count} x", reason) for reason, count in reasons.most_common(_MOST_REASONS)]
+        pods: dict[str, list[str]] = {}
+        for one in answer.still_pending:
+            pods.setdefault(f"{one.reason}: {_short(one.message)}", []).append(one.pod)
+        reasons = sorted(pods.items(), key=lambda item: -len(item[1]))
+        rows = [(f"{len(names)} x", _first(names), reason) for reason, names in reasons[:_MOST_REASONS]]
         if len(reasons) > _MOST_REASONS:
-            rows.append(("", f"{len(reasons) - _MOST_REASONS} more reasons; -o json has all"))
-        _section("still pending", [("PODS", "REASON"), *rows], count=len(answer.still_pending))
+            rows.append(("", "", f"{len(reasons) - _MOST_REASONS} more reasons; -o json has all"))
+        _section("still pending", [("PODS", "NAMES", "REASON"), *rows], count=len(answer.still_pending))
+
+
+def _first(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
+    return ", ".join([*names[:_MOST_NAMES], *more])
 
 
 def _waits(pods: Iterable[Pending]) -> list[tuple[str, ...]]:
