@@ -29,7 +29,8 @@ create table runs as
     coalesce(max(run_ended_s) < coalesce(max(ended_s), 'inf'::double), false) as lost
   from pods p join jobs j on j.job = p.job where run_started_s is not null group by p.job, run;
 create table uses as
-  select j.job, j.team, r.lost, j.gpus_per_worker as g, greatest(p.bound_s, p.run_started_s) as s,
+  select j.job, j.team, r.lost, j.gpus_per_worker as g, j.cpu_milli_per_worker as c,
+    greatest(p.bound_s, p.run_started_s) as s,
     least(coalesce(p.left_s, (select t from horizon)), r.e) as e
   from pods p join runs r on r.job = p.job and r.run = p.run join jobs j on j.job = p.job
   where p.bound_s is not null and p.run_started_s is not null;
@@ -110,6 +111,9 @@ CELLS = {
     "from (select avg(slowdown) as x from done group by team)",
     "gpu_utilisation": "select sum(greatest(least(u.e, span.e) - u.s, 0) * g) "
     "/ nullif((select sum(seconds * gpus) from node_life), 0) from uses u, span",
+    "cpu_utilisation": "select case when (select max(gpus_per_worker) from jobs) = 0 "
+    "then sum(greatest(least(u.e, span.e) - u.s, 0) * c) "
+    "/ nullif((select sum(seconds * cpu_milli) from node_life), 0) end from uses u, span",
     "free_waiting": "select sum(g * queued) / nullif((select sum(seconds * gpus) from node_life), 0) from unusable",
     "fragmentation": "select sum(bad * (e - s)) / nullif(sum(g * (e - s)), 0) from unusable",
     "unusable_waiting": """
@@ -169,12 +173,12 @@ def numbers_of(folder: Path) -> dict[str, Any]:
 def share_error(database: duckdb.DuckDBPyConnection) -> dict[str, Any]:
     """Return mean, 95th percentile and series of the share error; None for each without quotas."""
     quotas = dict(database.execute("select team, max(quota_gpus) from jobs group by team").fetchall())
-    if all(quota is None for quota in quotas.values()):
-        return {"share_error_mean": None, "share_error_p95": None, "share_error_series": None}
     begin, end = database.execute("select b, e from span").fetchone() or (0, 0)
     (capacity,) = database.execute(
         "select sum(seconds * gpus) / (any_value(e) - any_value(b)) from node_life"
     ).fetchone() or (0,)
+    if all(quota is None for quota in quotas.values()) or not capacity:
+        return {"share_error_mean": None, "share_error_p95": None, "share_error_series": None}
     changes = database.execute(
         "select team, arrival_s, workers * gpus_per_worker, 0.0 from jobs "
         "union all select team, coalesce(ended_s, (select t from horizon)), -workers * gpus_per_worker, 0.0 from jobs "

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from pyscheduler_lab.clusters import Cluster
-from pyscheduler_lab.results.columns import cells_of, classes_of, unfinished_of
+from pyscheduler_lab.results.columns import cells_of, classes_of, series_of, unfinished_of
 from pyscheduler_lab.results.measures import Measures
 from pyscheduler_lab.results.runs import Run, Workload, play
 from pyscheduler_lab.results.settings import RunSettings
-from pyscheduler_lab.simulation.policies import policy_named
+from pyscheduler_lab.simulation.policies import policy_named, teams_of
 from pyscheduler_lab.traces import Job
 
 
@@ -49,6 +49,24 @@ def test_energy_of_nodes_that_are_away_or_have_no_watts() -> None:
     away = attrs.evolve(tables, nodes=pa.Table.from_pylist(nodes, schema=tables.nodes.schema))
     assert cells_of(Measures.of(tables))["energy_kwh"] == pytest.approx(3 * 0.4 + 0.35 * (2 + 3))
     assert cells_of(Measures.of(away))["energy_kwh"] == pytest.approx(2.75 * 0.4 + 0.35 * (2 + 3))
+
+
+def test_cpu_utilisation_is_that_of_traces_without_gpus() -> None:
+    """And such a trace on nodes without GPUs has no utilisation of GPUs and no share error, also with queues."""
+    jobs = [
+        Job(name=name, arrival=0, duration=100, cpu_milli=cpu, team=name) for name, cpu in (("a", 4000), ("b", 2000))
+    ]
+    cluster = Cluster.read("2x0gpu,8cpu")
+    done = played(cluster, *jobs)
+    found = cells_of(done.measures)
+    assert (found["cpu_utilisation"], found["gpu_utilisation"]) == (6 / 16, None)
+    assert [cells["cpu_utilisation"] for cells in classes_of(done.measures, "team").values()] == [4 / 16, 2 / 16]
+    settings = RunSettings(trace="jobs", nodes="nodes", policy="fifo", fidelity="decisions")
+    workload = Workload(jobs=jobs, cluster=cluster, teams=teams_of(jobs, cluster))
+    queued = play(workload, policy_named("fifo"), settings).measures
+    assert (cells_of(queued)["share_error_mean"], series_of(queued)) == (None, None)
+    with_gpus = played(Cluster.read("1x8gpu"), Job(name="c", arrival=0, duration=100, cpu_milli=1000, gpus=1))
+    assert cells_of(with_gpus.measures)["cpu_utilisation"] is None
 
 
 def test_elastic_job_runs_with_its_minimum() -> None:

@@ -197,6 +197,8 @@ def _rows(cells: Mapping[str, float | None], done: Run, *, is_open: bool) -> Ite
     if cells["fairness"] is not None:
         yield "fairness of teams", text("fairness")
     yield "GPU utilisation", text("gpu_utilisation")
+    if cells["cpu_utilisation"] is not None:
+        yield "CPU utilisation", text("cpu_utilisation")
     yield "free while jobs waited", f"{text('free_waiting')}; {text('unusable_waiting')} unusable for a typical worker"
     yield "fragmentation", text("fragmentation")
     if cells["share_error_mean"] is not None:

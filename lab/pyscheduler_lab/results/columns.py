@@ -134,8 +134,8 @@ COLUMNS: Final[Sequence[Column]] = (
         "wait",
         "seconds",
         "time of a job from its arrival to its end in which it did not run. Waits after evictions count. For a job "
-        "that did not finish, the time until the last event of the replay counts, so the value is a lower bound: tables "
-        "show it as `>5.0 min`",
+        "that did not finish, the time until the last event of the replay counts, so the value is a lower bound: "
+        "tables show it as `>5.0 min`",
         lambda found: found.waits,
         until_end=True,
     ),
@@ -160,6 +160,13 @@ COLUMNS: Final[Sequence[Column]] = (
         unit="share",
         meaning="GPU time of all runs, over the GPU time of all nodes; runs that an eviction ended count",
         compute=lambda found: _ratio(found.used_gpu_seconds(), found.capacity_gpu_seconds()),
+    ),
+    Column(
+        name="cpu_utilisation",
+        unit="share",
+        meaning="CPU time that the workers of all runs request, over the CPU time of all nodes. Only if no job of the "
+        "trace requests GPUs",
+        compute=lambda found: found.cpu_utilisation(),
     ),
     Column(
         name="free_waiting",
@@ -188,7 +195,8 @@ COLUMNS: Final[Sequence[Column]] = (
     ),
     _of_share_error(
         "share_error_mean",
-        "missing GPUs (fair share - GPUs in use), summed over teams, over all GPUs; mean over time. Only with queues",
+        "missing GPUs (fair share - GPUs in use), summed over teams, over all GPUs; mean over time. Only with queues "
+        "and GPUs",
         lambda error: error.mean(),
     ),
     _of_share_error("share_error_p95", "95th percentile of the same over time", lambda error: error.percentile(95)),

@@ -43,6 +43,7 @@ __all__ = [
     "summary_of",
 ]
 
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of one run, without its tables."""
 
@@ -119,7 +120,9 @@ def summary_of(run: Run) -> Summary:
         team_wait_mean_s={team: cells["wait_mean_s"] for team, cells in classes_of(measures, "team").items()},
         share_error_series=series_of(measures),
         unfinished=unfinished_of(run.tables),
-        unfinished_teams=frozenset(each["team"] for each in run.tables.jobs.to_pylist() if each["outcome"] in UNFINISHED),
+        unfinished_teams=frozenset(
+            each["team"] for each in run.tables.jobs.to_pylist() if each["outcome"] in UNFINISHED
+        ),
         deadlocks_resolved=run.report.deadlocks_resolved,
         attempts=run.report.attempts,
         wall_s=run.report.wall_s,
@@ -151,14 +154,18 @@ def results_as_json(results: Sequence[PolicyResult], quotas: Mapping[str, int]) 
 def _result(result: PolicyResult, first: PolicyResult) -> dict[str, Any]:
     if len(result.runs) == 1:
         (run,) = result.runs
-        found = {"policy": result.policy, **_as_object(run)}
-        return found | {"team_wait_mean_s": run.team_wait_mean_s, "share_error_series": run.share_error_series}
+        return {"policy": result.policy, **_of_comparison(run)}
     return {
         "policy": result.policy,
         "seeds": [run.seed for run in result.runs],
         **estimates(result.runs, first.runs),
-        "runs": [_as_object(run) | {"team_wait_mean_s": run.team_wait_mean_s} for run in result.runs],
+        "runs": [_of_comparison(run) for run in result.runs],
     }
+
+
+def _of_comparison(run: Summary) -> dict[str, Any]:
+    series = {"team_wait_mean_s": run.team_wait_mean_s, "share_error_series": run.share_error_series}
+    return _as_object(run) | series
 
 
 def _as_object(summary: Summary) -> dict[str, Any]:

@@ -218,6 +218,17 @@ class Measures:
         joules = (self._node_seconds() * idle).sum() + (self._within(bound, left) * power).sum()
         return float(joules) / _JOULES
 
+    def cpu_utilisation(self) -> float | None:
+        """Return the CPU time of all runs over that of all nodes in the window; None if a job requests GPUs."""
+        jobs = self.tables.jobs
+        capacity = float((self._node_seconds() * _floats(self.tables.nodes, "cpu_milli")).sum())
+        if not capacity or _floats(jobs, "gpus_per_worker").any():
+            return None
+        chosen = self.counted[self.use.row]
+        milli = _floats(jobs, "cpu_milli_per_worker")[self.use.row]
+        seconds = np.maximum(np.minimum(self.use.end, self.end) - self.use.begin, 0.0)
+        return float((seconds * milli)[chosen].sum()) / capacity
+
     def capacity_gpu_seconds(self) -> float:
         """Return the GPU time of all nodes in the window."""
         return float((self._node_seconds() * _floats(self.tables.nodes, "gpus")).sum())
@@ -233,10 +244,10 @@ class Measures:
 
     @cached_property
     def share_error(self) -> ShareError | None:
-        """Share error of the teams; None if the policy has no queues."""
+        """Share error of the teams; None if the policy has no queues, or no GPU was there."""
         jobs = self.tables.jobs
         quotas = _floats(jobs, "quota_gpus")
-        if np.isnan(quotas).all():
+        if np.isnan(quotas).all() or not self.capacity_gpu_seconds():
             return None
         _, first, row = np.unique(_texts(jobs, "team"), return_index=True, return_inverse=True)
         requested = Spans(
@@ -245,8 +256,7 @@ class Measures:
             row=row.astype(np.int64),
             gpus=_floats(jobs, "workers") * _floats(jobs, "gpus_per_worker"),
         )
-        seconds = self.end - self.begin
-        capacity = self.capacity_gpu_seconds() / seconds if seconds else 0.0
+        capacity = self.capacity_gpu_seconds() / (self.end - self.begin)
         used = attrs.evolve(self.use, row=row.astype(np.int64)[self.use.row])
         return share_error(requested, used, quotas[first], capacity, (self.begin, self.end))
 
