@@ -60,7 +60,7 @@ def test_clusters_are_read(text: str, nodes: list[tuple[int, int, int, int, str]
 )
 def test_invalid_nodes_are_rejected(text: str) -> None:
     """With examples of what is right."""
-    with pytest.raises(ConfigError, match=r"--nodes: .* must be like 24x8gpu"):
+    with pytest.raises(ConfigError, match=r"nodes: .* must be like 24x8gpu"):
         Cluster.read(text)
 
 
@@ -133,8 +133,8 @@ def test_watts_are_those_of_the_gpu_model() -> None:
 @pytest.mark.parametrize(
     ("watts", "complaint"),
     [
-        ("A100", r'--watts: "A100" must be like A100=400\+350'),
-        ("T4=1+1,T4=2+2", r'--watts: "T4=2\+2" must be like'),
+        ("A100", r'watts: "A100" must be like A100=400\+350'),
+        ("T4=1+1,T4=2+2", r'watts: "T4=2\+2" must be like'),
         ("H100=1+1", "watts: no node has GPUs of model H100; models are A100"),
     ],
 )

@@ -308,7 +308,7 @@ def test_unfinished_jobs_are_exit_code_3(folder: Path, run: Run) -> None:
         pytest.param(("jobs.csv", "none.csv"), 'traces[0]: trace: there is no file "none.csv"', id="trace"),
         pytest.param(("jobs.csv", "[{vc: a}]"), "traces[0]: must be a trace, or have the keys trace, vc", id="entry"),
         pytest.param(("merge_vcs: true\n", ""), "traces[0]: the trace has several virtual clusters", id="vcs"),
-        pytest.param(("4x8gpu", "four"), 'clusters[1]: --nodes: "four" must be like', id="cluster"),
+        pytest.param(("4x8gpu", "four"), 'clusters[1]: nodes: "four" must be like', id="cluster"),
         pytest.param(("4x8gpu", "3x8gpu"), 'clusters: two entries have the name "3x8gpu"', id="cluster twice"),
         pytest.param(("fifo", "lottery"), 'profiles[1]: no policy "lottery"', id="profile"),
         pytest.param(("[1, 9]", "[0]"), "weights.NodeResourcesFit[0]: Expected `int` >= 1", id="weight"),

@@ -113,10 +113,10 @@ def test_progress_is_shown_only_on_a_terminal(trace: Path, run: Run, monkeypatch
     ("arguments", "complaint"),
     [
         pytest.param(["--trace", "phily"], 'there is no file "phily", and no trace of that name', id="trace"),
-        pytest.param(["--trace", "philly"], "choose one with --vc: vc1, vc2, vc3, vc4", id="no vc"),
+        pytest.param(["--trace", "philly"], "choose one with vc (option --vc): vc1, vc2, vc3, vc4", id="no vc"),
         pytest.param(["--trace", "TRACE", "--vc", "vc1"], 'no virtual cluster "vc1"', id="vc"),
-        pytest.param(["--trace", "TRACE", "--nodes", "many"], '--nodes: "many" must be like 24x8gpu', id="nodes"),
-        pytest.param(["--trace", "TRACE", "--shape", "nodepack"], "no columns for this shape", id="shape"),
+        pytest.param(["--trace", "TRACE", "--nodes", "many"], 'nodes: "many" must be like 24x8gpu', id="nodes"),
+        pytest.param(["--trace", "TRACE", "--shape", "nodepack"], "no columns for nodepack", id="shape"),
         pytest.param(["--trace", "TRACE", "--config", "no.yaml"], "no.yaml: no such file or directory", id="config"),
         pytest.param(["--trace", "TRACE", "--config", "TRACE"], "two.csv", id="no configuration"),
         pytest.param(["--trace", "TRACE", "file.yaml"], "give either scenario files or --trace", id="both"),

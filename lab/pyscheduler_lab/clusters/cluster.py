@@ -93,7 +93,7 @@ def _read(text: str) -> tuple[Sequence[Node], str]:
             return nodes, ""
         if not path.is_file():
             names = ", ".join(NODE_LISTS)
-            raise ConfigError(f'--nodes: "{text}" must be like {EXAMPLE}, one of {names}, or a file with nodes')
+            raise ConfigError(f'nodes: "{text}" must be like {EXAMPLE}, one of {names}, or a file with nodes')
     content, digest = read_bytes(path)
     if is_objects(content):
         found = nodes_of_objects(objects_in(content, str(path)), str(path))

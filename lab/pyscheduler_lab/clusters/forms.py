@@ -78,7 +78,7 @@ def read_watts(text: str) -> dict[str, Watts]:
         said = _WATTS.fullmatch(part.strip())
         if said is None or said["model"] in found:
             raise ConfigError(
-                f'--watts: "{part.strip()}" must be like A100=400+350: watts of an idle node with this GPU model, and '
+                f'watts: "{part.strip()}" must be like A100=400+350: watts of an idle node with this GPU model, and '
                 "watts more for each busy GPU; * stands for all other nodes, and each model is named once"
             )
         found[said["model"]] = Watts(float(said["idle"]), float(said["gpu"]))
