@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import msgspec
 import pytest
 
 from pyscheduler.cli.main import main
@@ -17,6 +18,7 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab.report import page
 from pyscheduler_lab.report.series import RunSeries, names_of, series_of_run
 from pyscheduler_lab.results.bundle import Bundle, bundles_in
+from pyscheduler_lab.results.columns import Unfinished
 from tests.browser import Shown, browser, show
 
 pytestmark = pytest.mark.slow
@@ -214,6 +216,19 @@ def test_too_large_a_report_is_an_error(folder: Path) -> None:
         ConfigError, match=r"of 1000 runs would have [\d,]+ bytes, more than 2,000,000; give fewer runs"
     ):
         page.page_of(runs, title="t", text_of=lambda value, _unit: str(value))
+
+
+def test_waits_of_unfinished_jobs_are_lower_bounds(folder: Path) -> None:
+    """With a line below the table; a report of runs that finished all jobs has neither."""
+    done = series_of_run(next(iter(bundles_in(folder))), "x")
+    why = Unfinished(outcome="never_ran", reason="NoReason", jobs=1, message="")
+    pages = [
+        page.page_of([one], title="t", text_of=lambda value, _unit: str(value)).decode()
+        for one in (done, msgspec.structs.replace(done, unfinished=[why]))
+    ]
+    cells = [re.findall(r'data-value="[^"]+">(&gt;)?', each) for each in pages]
+    assert [[*map(len, found)].count(4) for found in cells] == [0, 4]
+    assert [each.count("a lower bound, because jobs that did not finish") for each in pages] == [0, 1]
 
 
 def test_text_of_bundles_is_escaped(folder: Path, tmp_path: Path) -> None:
