@@ -302,8 +302,9 @@ async def _evaluated_alone(
     scheduler: Scheduler, pod: Pod, options: ExplainOptions, config: Configuration, source: _Source
 ) -> Answer:
     """Return the evaluation of a pod that is not in the cache."""
+    from pyscheduler.cli.claim_templates import template_steps
     from pyscheduler.cli.disruption import disruption_steps, victim_steps
-    from pyscheduler.cli.explanation import explanation_of
+    from pyscheduler.cli.explanation import explanation_of, placed
     from pyscheduler.cli.held_room import held_room_steps
     from pyscheduler.cli.job_steps import PodQuestion, job_steps
     from pyscheduler.cli.unread_kinds import refused_by_plugin, with_doubt
@@ -354,11 +355,12 @@ async def _evaluated_alone(
         is_live=source.leader is not None,
     )
     last = next((row for row, step in enumerate(explained.steps) if step.name == "condition"), len(explained.steps))
-    steps = [*evicted, *explained.steps[:last], *victims, *explained.steps[last:]]
-    explained = attrs.evolve(explained, steps=steps)
+    templates, create = ([], "") if bound_to else await template_steps(pod, source.read, source.unread)
+    steps = [*evicted, *explained.steps[:last], *templates, *victims, *explained.steps[last:]]
+    explained = attrs.evolve(explained, steps=steps, next=create or explained.next)
     explained = with_doubt(explained, found, refused_by_plugin(found, source.unread))
     if bound_to:
-        explained = attrs.evolve(explained, next=f"nothing, the pod is bound to {bound_to}")
+        explained = placed(explained, bound_to, exists=scheduler.snapshot.get(bound_to) is not None)
     if source.leader is None or not is_stored:
         return Answer(pod=pod.key, evaluation=found, explanation=explained)
     known = await source.leader.stories_of(pod.namespace, pod.name)

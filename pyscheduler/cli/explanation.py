@@ -39,6 +39,7 @@ __all__ = [
     "explanation_of",
     "names_of",
     "next_of_pod",
+    "placed",
     "pod_scheduled",
     "without_place",
     "words_of",
@@ -57,6 +58,7 @@ GATED: Final = "SchedulingGated"
 #: The schedulerName of kube-scheduler.
 KUBE_SCHEDULER: Final = "default-scheduler"
 _UNSCHEDULABLE: Final = "Unschedulable"
+_NO_NODE: Final = "NodeDoesNotExist"
 _ERROR: Final = "SchedulerError"
 _CONTRADICTION: Final = "Contradiction"
 _NUMBERS: Final = re.compile(r"\d+")
@@ -87,8 +89,7 @@ class Explanation:
 
     #: The pod or workload in words.
     subject: str
-    #: `waits`, `fits`, or `unknown` if the user may not list enough; `placed` if nothing was evaluated and the pod has
-    #: a node.
+    #: `waits`, `fits`, or `unknown` if the user may not list enough; `placed` if the pod has a node.
     verdict: str
     #: The reason of the first step that holds the pod; "" if none does.
     reason: str
@@ -183,7 +184,7 @@ def _scheduler(
 def _attempt(found: Evaluation) -> list[Step]:
     """Return the steps of an attempt, up to the first that fails."""
     if found.pre_enqueue is not None:
-        return [Step("gates", HOLDS, GATED, f"{found.pre_enqueue.plugin}: {said(found.pre_enqueue)}")]
+        return [Step("gates", HOLDS, GATED, f"{found.pre_enqueue.plugin}: {said(found.pre_enqueue)}"), *_behind(found)]
     if found.error is not None:
         return [Step("plugins", HOLDS, _ERROR, found.error.message)]
     if found.feasible is None or found.scores is None:
@@ -195,6 +196,17 @@ def _attempt(found: Evaluation) -> list[Step]:
     else:
         steps = [Step("nodes", OK, "", f"{text}{_PLACE}{_place(found)}"), *_permit(found)]
     return [*steps, *_rejections(found)]
+
+
+def _behind(found: Evaluation) -> list[Step]:
+    """Return the steps of a pod that PreEnqueue rejects if no node would fit afterwards; none if one would."""
+    later = found.ungated
+    if later is None or later.fit_error is None or found.pre_enqueue is None:
+        return []
+    if later.pre_filter is not None and later.pre_filter.message == found.pre_enqueue.message:
+        return []  # the same cause
+    text = f"without this rejection: {later.message}"
+    return [Step("nodes", HOLDS, _UNSCHEDULABLE, text), *_rejections(later)]
 
 
 def _place(found: Evaluation) -> str:
@@ -222,8 +234,13 @@ def _rejections(found: Evaluation) -> list[Step]:
         names = f" ({', '.join(miss.examples)}{', ...' if miss.nodes > len(miss.examples) else ''})"
         parts = [f"{miss.nodes} of {total} nodes{names if miss.examples else ''}", miss.reasons, miss.text]
         steps.append(Step(miss.plugin, INFO, "", ": ".join(filter(None, parts))))
-    if found.node_names is not None and len(found.node_names) < total:
-        steps.append(Step("prefilter", INFO, "", f"leaves out {total - len(found.node_names)} of {total} nodes"))
+    left_out = 0
+    if found.node_names is not None and not any(miss.nodes == total for miss in found.misses):
+        left_out = sum(name not in found.node_names for name in names_of(found.all_nodes))
+    if left_out:
+        steps.append(Step("prefilter", INFO, "", f"leaves out {left_out} of {total} nodes"))
+    if found.closest:
+        steps.append(Step("closest", INFO, "", found.closest))
     return steps
 
 
@@ -249,6 +266,21 @@ def _preemption(found: Evaluation) -> list[Step]:
 def names_of(nodes: Nodes) -> list[str]:
     """Return the names of all `nodes`, in their order."""
     return [nodes.name(row) for row in range(len(nodes))]
+
+
+def placed(explanation: Explanation, node: str, *, exists: bool) -> Explanation:
+    """Return the explanation of a pod that is bound to a node; no step of the evaluation holds it any more."""
+    steps = [
+        attrs.evolve(step, result=INFO if step.result == HOLDS else step.result, reason="")
+        for step in explanation.steps
+    ]
+    if exists:
+        step, then = Step("node", OK, "", f"the pod is on {node}"), f"nothing, the pod is bound to {node}"
+    else:
+        text = f"the pod is bound to {node}, which does not exist, so no kubelet starts it"
+        step, then = Step("node", HOLDS, _NO_NODE, text), f"add the node {node}, or delete the pod"
+    verdict, reason = ("placed", "") if exists else ("waits", _NO_NODE)
+    return attrs.evolve(explanation, verdict=verdict, reason=reason, steps=[step, *steps], next=then, contradicts=False)
 
 
 def without_place(step: Step) -> Step:
@@ -305,7 +337,11 @@ def words_of(message: str) -> list[str]:
 
 def _next(found: Evaluation, reason: str) -> str:
     if reason == GATED and found.pre_enqueue is not None:
-        return next_of_pod(found.pod, reason, found.message, [found.pre_enqueue.plugin])
+        then = next_of_pod(found.pod, reason, found.message, [found.pre_enqueue.plugin])
+        if found.ungated is None or not _behind(found):
+            return then
+        first = "the pod is tried when its gates are removed" if found.pod.spec.scheduling_gates else then
+        return f"{first}; then: {_next(found.ungated, _UNSCHEDULABLE)}"
     return next_of_pod(found.pod, reason, found.message, [miss.plugin for miss in found.misses])
 
 

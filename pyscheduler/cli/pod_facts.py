@@ -13,6 +13,7 @@ from pyscheduler.api import QuantityError
 from pyscheduler.cli.disruption import first_few
 from pyscheduler.cli.explanation import INFO, Step
 from pyscheduler.cli.podgroup.summary import member_of, most_informative
+from pyscheduler.framework.node_matching import node_selector_text
 from pyscheduler.framework.pod_info import PodInfo
 from pyscheduler.plugins.node_resources.nearest_miss import amount
 from pyscheduler.podgroup import DIALECTS, resolve
@@ -79,9 +80,7 @@ def _asked(pod: Pod) -> Iterator[str]:
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
     if required is not None:
-        terms = [[*term.match_expressions, *term.match_fields] for term in required.node_selector_terms]
-        texts = [" and ".join(f"{e.key} {e.operator} {','.join(e.values)}".rstrip() for e in term) for term in terms]
-        yield f"nodes with {' or '.join(texts)}"
+        yield f"nodes with {node_selector_text(required.node_selector_terms)}"
     for each in spec.topology_spread_constraints:
         yield f"maxSkew {each.max_skew} per {each.topology_key}"
     if spec.priority_class_name or spec.priority:

@@ -68,7 +68,8 @@ def with_doubt(explanation: Explanation, found: Evaluation, refused: Mapping[str
         and condition.result == OK
         and all(words_of(step.text) == words_of(said[1]) for step in explanation.steps if _is_rejection(step) and said)
     )
-    steps = [_doubted(step, found, refused, agrees=agrees) for step in explanation.steps]
+    certain = [step for step in explanation.steps if step.name != "closest" or not refused]
+    steps = [_doubted(step, found, refused, agrees=agrees) for step in certain]
     if steps == explanation.steps and not unsure and not explanation.contradicts:
         return explanation
     if any(step.name == "nodes" and step.result == UNKNOWN for step in steps):
@@ -103,7 +104,7 @@ def _doubted(step: Step, found: Evaluation, refused: Mapping[str, Sequence[str]]
         return step
     rejecting = {
         "gates": [found.pre_enqueue.plugin] if found.pre_enqueue is not None else [],
-        "nodes": [miss.plugin for miss in found.misses],
+        "nodes": [miss.plugin for each in (found, found.ungated) if each is not None for miss in each.misses],
         "reserve": [found.reserve.plugin] if found.reserve is not None else [],
     }.get(step.name, [])
     lacking = dict.fromkeys(kind for name in rejecting for kind in refused.get(name, ()))

@@ -16,11 +16,14 @@ import numpy as np
 from kube_objects.requirements import DOES_NOT_EXIST, EXISTS, GT, LT, NOT_IN, parse_int64
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from pyscheduler.api import (
         CompiledNodeSelector,
         CompiledSelector,
+        NodeSelectorTerm,
         NodeTerm,
         PreferredTerms,
         RequiredNodeAffinity,
@@ -28,7 +31,13 @@ if TYPE_CHECKING:
     )
     from pyscheduler.framework.nodes import LabelColumn, Nodes
 
-__all__ = ["match_labels", "match_node_selector", "match_required_affinity", "score_preferred_terms"]
+__all__ = [
+    "match_labels",
+    "match_node_selector",
+    "match_required_affinity",
+    "node_selector_text",
+    "score_preferred_terms",
+]
 
 
 def match_labels(selector: CompiledSelector, nodes: Nodes) -> NDArray[np.bool_]:
@@ -61,6 +70,13 @@ def score_preferred_terms(terms: PreferredTerms, nodes: Nodes) -> NDArray[np.int
     for weight, term in terms.terms:
         scores += weight * _match_term(term, nodes)
     return scores
+
+
+def node_selector_text(terms: Iterable[NodeSelectorTerm]) -> str:
+    """Return the terms for people, such as `zone In a,b and disktype Exists or metadata.name In n1`."""
+    requirements = [[*term.match_expressions, *term.match_fields] for term in terms]
+    texts = [" and ".join(f"{e.key} {e.operator} {','.join(e.values)}".rstrip() for e in term) for term in requirements]
+    return " or ".join(texts)
 
 
 def _match_term(term: NodeTerm, nodes: Nodes) -> NDArray[np.bool_]:

@@ -13,6 +13,8 @@ import numpy as np
 
 from pyscheduler.api import (
     Node,
+    NodeSelector,
+    NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
     PreferredSchedulingTerm,
@@ -61,6 +63,8 @@ __all__ = ["NodeAffinity"]
 _NAME_FIELD: Final = "metadata.name"
 #: So many values of a label a text of `why_nodes` names.
 _NAMED_VALUES: Final = 5
+#: At most so many nodes that meet a requirement are named.
+_NAMED_NODES: Final = 3
 _CONFLICT: Final = Status.unresolvable("pod affinity terms conflict")
 _ENFORCED: Final = Status.unresolvable("node(s) didn't match scheduler-enforced node affinity")
 _REJECTION: Final = Status.unresolvable("node(s) didn't match Pod's node affinity/selector")
@@ -116,14 +120,18 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, E
 
     def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
         everywhere = self.handle.snapshot.nodes
-        wanted: list[tuple[str, Sequence[str], str]] = [
-            (key, (value,), "In") for key, value in pod.spec.node_selector.items()
+        labels = [
+            NodeSelectorRequirement(key=key, operator="In", values=(value,))
+            for key, value in pod.spec.node_selector.items()
         ]
+        fields: list[NodeSelectorRequirement] = []
         affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
         required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
         for term in required.node_selector_terms if required is not None else ():
-            wanted += [(each.key, tuple(each.values), each.operator) for each in term.match_expressions]
-        return "; ".join(dict.fromkeys(_label_miss(*each, everywhere) for each in wanted))
+            labels += term.match_expressions
+            fields += term.match_fields
+        texts = [_label_miss(each, everywhere) for each in labels] + [_name_miss(each, everywhere) for each in fields]
+        return "; ".join(dict.fromkeys(texts))
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         wishes = _wishes(pod)
@@ -166,19 +174,38 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, E
         return QueueingHint.SKIP if matched_before else QueueingHint.QUEUE
 
 
-def _label_miss(key: str, values: Sequence[str], operator: str, nodes: Nodes) -> str:
-    """Return how many nodes have a wanted value of a label, and which values nodes have."""
+def _label_miss(wanted: NodeSelectorRequirement, nodes: Nodes) -> str:
+    """Return how many nodes meet a requirement on a label, and which other values nodes have."""
+    key, values = wanted.key, wanted.values
     column = nodes.labels(key)
     numbers = np.bincount(column.ids, minlength=len(column.values)).tolist()
     present = {value: number for value, number in zip(column.values, numbers, strict=True) if value and number}
-    if operator == "In":
-        count = sum(present.get(value, 0) for value in values)
-        text = f"{key}={'|'.join(values)}: {count or 'no'} node{'s' if count > 1 else ''}"
-    else:
-        text = f"{key} {operator} {'|'.join(values)}".rstrip()
+    is_in = wanted.operator == "In"
+    text = f"{key}={'|'.join(values)}" if is_in else f"{key} {wanted.operator} {'|'.join(values)}".rstrip()
+    named = values if is_in else ()
     most = sorted(present.items(), key=lambda item: -item[1])[:_NAMED_VALUES]
-    others = ", ".join(f"{number} have {key}={value}" for value, number in most if value not in values)
-    return f"{text}; {others or 'no other node has the label'}"
+    others = ", ".join(f"{number} have {key}={value}" for value, number in most if value not in named)
+    if not others:
+        others = f"no {'other ' if present else ''}node has the label"
+    alone = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(wanted,)),))
+    met = match_node_selector(compile_node_selector(alone), nodes)
+    return f"{text}: {_counted(met, nodes)}; {others}"
+
+
+def _name_miss(wanted: NodeSelectorRequirement, nodes: Nodes) -> str:
+    """Return which of the names that a term requires are those of nodes."""
+    text = f"{wanted.key} {wanted.operator} {'|'.join(wanted.values)}"
+    absent = [value for value in wanted.values if nodes.index(value) is None]
+    return f"{text}: no node is called {' or '.join(absent)}" if absent else text
+
+
+def _counted(met: NDArray[np.bool_], nodes: Nodes) -> str:
+    """Return the number of nodes, and the names of a few."""
+    rows = np.flatnonzero(met).tolist()
+    if not rows:
+        return "no node"
+    number = f"{len(rows)} node{'' if len(rows) == 1 else 's'}"
+    return f"{number} ({', '.join(map(nodes.name, rows))})" if len(rows) <= _NAMED_NODES else number
 
 
 def _wishes(pod: Pod) -> tuple[PreferredSchedulingTerm, ...]:

@@ -6,7 +6,6 @@ score. Many nodes have the same taints, so the plugin judges each distinct set o
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -44,6 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TaintToleration"]
 
+#: At most so many nodes with a taint are named.
+_NAMED: Final = 3
 _REJECTION: Final = Status.unresolvable("node(s) had untolerated taint(s)")
 _SOFT_TOLERATIONS: Final[StateKey[tuple[Toleration, ...]]] = StateKey("PreScoreTaintToleration")
 
@@ -67,16 +68,15 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin, EnqueueExtensio
 
     def why_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> str:
         taints = nodes.taints()
-        numbers = np.bincount(taints.ids, minlength=len(taints.sets)).tolist()
-        counts: Counter[str] = Counter()
-        for each, number in zip(taints.sets, numbers, strict=True):
-            taint = self._untolerated(pod, each) if number else None
+        refused = [self._untolerated(pod, each) if each else None for each in taints.sets]
+        names: dict[str, list[str]] = {}
+        for row, number in enumerate(taints.ids.tolist()):
+            taint = refused[number]
             if taint is not None:
                 value = f"={taint.value}" if taint.value else ""
-                counts[f"{taint.key}{value}:{taint.effect}"] += number
-        return "not tolerated: " + ", ".join(
-            f"{text} ({number} node{'' if number == 1 else 's'})" for text, number in counts.most_common()
-        )
+                names.setdefault(f"{taint.key}{value}:{taint.effect}", []).append(nodes.name(row))
+        most = sorted(names.items(), key=lambda item: -len(item[1]))
+        return "not tolerated: " + ", ".join(f"{text} ({_counted(found)})" for text, found in most)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         soft = (PREFER_NO_SCHEDULE, "")
@@ -135,3 +135,9 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin, EnqueueExtensio
             )
             for taint in taints
         )
+
+
+def _counted(names: Sequence[str]) -> str:
+    """Return the number of nodes, and the names of a few."""
+    number = f"{len(names)} node{'' if len(names) == 1 else 's'}"
+    return f"{number}: {', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''}"

@@ -26,7 +26,8 @@ from pyscheduler.runtime.extension_points.run_context import context_of
 from pyscheduler.runtime.placement import rejection_of
 from pyscheduler.runtime.statement import Statement
 from pyscheduler.scheduler.extender_wire import ExtenderError
-from pyscheduler.scheduler.nearest_miss import Miss, nearest_misses
+from pyscheduler.scheduler.nearest_miss import Miss, closest_nodes, nearest_misses
+from pyscheduler.scheduler.obstacles_alone import Obstacles, obstacles_alone
 from pyscheduler.scheduler.pod_status import WAITING_ON_PERMIT
 
 if TYPE_CHECKING:
@@ -83,6 +84,12 @@ class Evaluation:
     preemption: PreemptionFindings | None = None
     #: By plugin that rejected nodes, how near the pod came; empty unless asked for.
     misses: list[Miss] = attrs.Factory(list)
+    #: What each plugin alone rejects, and which plugins keep the pod from the nodes where the fewest do; if no node is
+    #: feasible and if asked for.
+    obstacles: Obstacles | None = None
+    closest: str = ""
+    #: The evaluation without PreEnqueue, of a pod that PreEnqueue rejects; None unless asked for.
+    ungated: Evaluation | None = None
     #: A failure that is no rejection: a plugin broke.
     error: Status | None = None
 
@@ -174,12 +181,24 @@ async def evaluate(
             if reserve and found.error is None and found.best_node:
                 _reserve(found, scheduler.snapshot)
             if miss_notes is not None:
-                found.misses = nearest_misses(found, miss_notes)
+                _note_misses(found, miss_notes)
         elif status.is_rejected:
             found.pre_enqueue = status
+            if miss_notes is not None:
+                found.ungated = attrs.evolve(found, pre_enqueue=None, state=CycleState(Trial(TrialKind.EXPLAIN)))
+                await _place(found.ungated, scheduler.scheduling.pipeline, post_filter=False)
+                _note_misses(found.ungated, miss_notes)
         else:
             found.error = status
     return found
+
+
+def _note_misses(found: Evaluation, notes: list[str]) -> None:
+    """Let the plugins say how near the pod came to a node; add their failures to `notes`."""
+    if found.feasible is None and found.error is None and len(found.all_nodes):
+        found.obstacles = obstacles_alone(found.profile, found.pod, found.all_nodes)
+    found.misses = nearest_misses(found, notes)
+    found.closest = closest_nodes(found)
 
 
 async def _place(found: Evaluation, pipeline: PlacementPipeline, *, post_filter: bool) -> None:

@@ -3,6 +3,9 @@
 The messages of kube-scheduler's plugins rarely name an amount or an object. So a plugin may define a method that
 returns details: `why_nodes` (Filter or PreFilter) returns one text about all nodes that the plugin rejected, `why`
 (Filter) returns a text about one node. If such a method fails, its text is missing, and a note reports the failure.
+
+A plugin that rejects all nodes is a cause by itself, also if the cycle never asked it. Of the other plugins,
+`closest_nodes` names the smallest sets that keep the pod from a node.
 """
 
 from __future__ import annotations
@@ -19,14 +22,17 @@ from pyscheduler.framework.interfaces import FilterPlugin, PreFilterPlugin
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.nodes import Nodes
     from pyscheduler.framework.status import Status
     from pyscheduler.scheduler.evaluation import Evaluation
 
-__all__ = ["Miss", "nearest_misses", "said"]
+__all__ = ["Miss", "closest_nodes", "nearest_misses", "said"]
 
 #: About so many of the rejected nodes `why` is called, and so many are named.
 _ASKED: Final = 3
+#: So many plugins are needed for a choice among them.
+_SEVERAL: Final = 2
 
 
 @attrs.frozen(kw_only=True)
@@ -44,16 +50,52 @@ class Miss:
 
 
 def nearest_misses(found: Evaluation, notes: list[str]) -> list[Miss]:
-    """Return a miss for each plugin that rejected nodes, in order of the number of nodes; add failures to `notes`.
+    """Return a miss for each plugin that rejected nodes, and add failures to `notes`.
 
-    Call it while the snapshot of the evaluation is locked.
+    Plugins that reject all nodes come first, then those with the most nodes. Call it while the snapshot of the
+    evaluation is locked.
     """
     misses = []
-    for plugin, (nodes, reasons) in _rejected(found).items():
-        text = _text(found, plugin, nodes, notes)
+    rejected = _rejected(found)
+    for plugin, (nodes, reasons) in rejected.items():
+        text = _text(found, found.state, plugin, nodes, notes)
         names = () if found.pre_filter is not None else [nodes.name(row) for row in range(min(_ASKED, len(nodes)))]
         misses.append(Miss(plugin=plugin, nodes=len(nodes), examples=names, reasons=", ".join(reasons), text=text))
-    return sorted(misses, key=lambda miss: (-miss.nodes, miss.plugin))
+    if found.obstacles is None:
+        return sorted(misses, key=lambda miss: (-miss.nodes, miss.plugin))
+    everywhere = found.obstacles.everywhere
+    misses.sort(key=lambda miss: (miss.plugin not in everywhere, -miss.nodes, miss.plugin))
+    hidden = []
+    for plugin in everywhere:
+        # A plugin without a text would say nothing new, such as one more about the same claim.
+        text = _text(found, found.obstacles.state, plugin, found.all_nodes, []) if plugin not in rejected else ""
+        if text:
+            hidden.append(Miss(plugin=plugin, nodes=len(found.all_nodes), examples=(), reasons="", text=text))
+    place = sum(miss.plugin in everywhere for miss in misses)
+    return [*misses[:place], *hidden, *misses[place:]]
+
+
+def closest_nodes(found: Evaluation) -> str:
+    """Return which plugins alone keep the pod from the nodes where the fewest do; "" if the misses say it."""
+    obstacles = found.obstacles
+    if obstacles is None or len(obstacles.rejected) < _SEVERAL:
+        return ""
+    everywhere = obstacles.everywhere
+    texts = []
+    for plugins, nodes in obstacles.closest(found.all_nodes):
+        names = ", ".join(nodes.name(row) for row in range(min(_ASKED, len(nodes))))
+        names += f" and {len(nodes) - _ASKED} more" if len(nodes) > _ASKED else ""
+        if not plugins:
+            verb = "rejects" if len(everywhere) == 1 else "reject"
+            texts.append(f"{' and '.join(everywhere)} {verb} all nodes; nothing else rejects {names}")
+            continue
+        told = {miss.plugin for miss in found.misses if miss.nodes == len(nodes) and len(plugins) == 1}
+        whys = [_text(found, obstacles.state, plugin, nodes, []) for plugin in plugins if plugin not in told]
+        why = "; ".join(filter(None, whys))
+        besides = f"besides {' and '.join(everywhere)}, " if everywhere else ""
+        verb = "rejects" if len(plugins) == 1 else "reject"
+        texts.append(f"{besides}only {' and '.join(plugins)} {verb} {names}{f': {why}' if why else ''}")
+    return "; ".join(texts)
 
 
 def _rejected(found: Evaluation) -> dict[str, tuple[Nodes, list[str]]]:
@@ -88,12 +130,12 @@ def said(status: Status) -> str:
     return status.message + retry
 
 
-def _text(found: Evaluation, name: str, nodes: Nodes, notes: list[str]) -> str:
+def _text(found: Evaluation, state: CycleState, name: str, nodes: Nodes, notes: list[str]) -> str:
     plugin = found.profile.plugins.get(name)
     if not isinstance(plugin, FilterPlugin | PreFilterPlugin):
         return ""
     try:
-        text = plugin.why_nodes(found.state, found.pod, nodes)
+        text = plugin.why_nodes(state, found.pod, nodes)
         if text or not isinstance(plugin, FilterPlugin):
             return str(text)
         texts = (plugin.why(found.pod, nodes[row]) for row in range(min(_ASKED, len(nodes))))

@@ -188,10 +188,10 @@ def test_bound_pod_is_evaluated_as_if_unbound(cluster: Path, run: Run) -> None:
 
 
 def test_pod_that_another_scheduler_has_placed_does_not_wait(cluster: Path, run: Run) -> None:
-    """The verdict is that of the evaluation; `pod/NAME` names a pod, as for kubectl."""
+    """The verdict is that it has a node; `pod/NAME` names a pod, as for kubectl."""
     code, out, err = run("explain", "pod/placed", "--objects", cluster)
     assert code == 0
-    assert "Verdict: fits" in out
+    assert "Verdict: placed" in out
     assert "default/placed is bound to small" in err
 
 

@@ -127,7 +127,7 @@ def test_old_condition_of_an_unserved_pod_does_not_hide_the_name(tmp_path: Path,
         ),
         pytest.param(
             manifest("p", resourceClaims=[{"name": "r", "resourceClaimTemplateName": "t"}]),
-            "the pod is tried when DynamicResources no longer keeps it out of the queue",
+            "create the ResourceClaimTemplate default/t",
             id="claim of a template",
         ),
         pytest.param(
@@ -136,6 +136,16 @@ def test_old_condition_of_an_unserved_pod_does_not_hide_the_name(tmp_path: Path,
             id="gate",
         ),
         pytest.param(pod_manifest("p", node_name="n1"), "nothing, the pod is bound to n1", id="bound"),
+        pytest.param(pod_manifest("p", node_name="n99"), "add the node n99, or delete the pod", id="bound to no node"),
+        pytest.param(
+            manifest(
+                "p",
+                schedulingGates=[{"name": "example.com/wait"}],
+                volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "nowhere"}}],
+            ),
+            "the pod is tried when its gates are removed; then: create the PersistentVolumeClaim default/nowhere",
+            id="gate and volume claim",
+        ),
     ],
 )
 def test_next_says_what_the_pod_needs(tmp_path: Path, run: Run, pod: Object, then: str) -> None:
@@ -175,7 +185,7 @@ def test_untolerated_taints_are_counted(tmp_path: Path, run: Run) -> None:
     )
     code, out, _ = run("explain", "p", "--objects", file)
     assert code == 0
-    assert "not tolerated: gpu=yes:NoSchedule (3 nodes)" in " ".join(out.split())
+    assert "not tolerated: gpu=yes:NoSchedule (3 nodes: n0, n1, n2)" in " ".join(out.split())
 
 
 def port(number: int) -> list[Object]:
@@ -420,7 +430,11 @@ def test_labels_and_devices_are_counted(tmp_path: Path, run: Run) -> None:
     modelled = slice_of | {"spec": slice_of["spec"] | {"devices": models}}
     claim = {"resourceClaims": [{"name": "gpus", "resourceClaimName": "gpus"}]}
     for more, spec, words in (
-        ([], {**label, "containers": [{"name": "c", "resources": {"requests": {"cpu": "9"}}}]}, "zone=a: 1 node; "),
+        (
+            [],
+            {**label, "containers": [{"name": "c", "resources": {"requests": {"cpu": "9"}}}]},
+            "zone=a: 1 node (node-a); ",
+        ),
         ([gpu, CLAIM], claim, "asks for 2 of device class gpu; no driver reports any device"),
         (
             [gpu, CLAIM, slice_of],

@@ -60,6 +60,36 @@ def at(zone: str) -> Object:
     return {"required": {"nodeSelectorTerms": terms}}
 
 
+def named(operator: str, *values: str, key: str = ZONE, part: str = "matchExpressions") -> Object:
+    """Return the spec of a pod that requires nodes by a label or by name."""
+    terms = [{part: [{"key": key, "operator": operator, "values": [*values]}]}]
+    return {
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    }
+
+
+def beside(kind: str, app: str) -> Object:
+    """Return the spec of a pod with an affinity of a kind to the pods of an app in its zone."""
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": ZONE}
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def tainted(name: str, cpu: str, **labels: str) -> Object:
+    """Return a node with a taint of its own."""
+    taints = [{"key": name, "effect": "NoSchedule"}]
+    return node_manifest(name, allocatable={"cpu": cpu, "pods": "9"}, labels=labels, taints=taints)
+
+
+SPREAD = {
+    "maxSkew": 1,
+    "minDomains": 3,
+    "topologyKey": ZONE,
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "web"}},
+}
+ELSEWHERE = [{"matchLabelExpressions": [{"key": ZONE, "values": ["z"]}]}]
+BY_HAND = "kubernetes.io/no-provisioner"
+LARGE = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "14"}}}]}
 LIMITED = [storage_class(), csi_node("n1", **{"csi.example.com": 1}), csi_node("n2", **{"csi.example.com": 2})]
 
 
@@ -102,7 +132,7 @@ LIMITED = [storage_class(), csi_node("n1", **{"csi.example.com": 1}), csi_node("
         pytest.param(
             [*nodes("a", "b"), claimed("c", volume="v"), volume("v", nodeAffinity=at("z"))],
             using("c"),
-            "claim default/c is bound to volume v, which 0 of 2 nodes reach: never fits",
+            f"claim default/c is bound to volume v, which 0 of 2 nodes reach, those with {ZONE} In z: never fits",
             id="volume elsewhere",
         ),
         pytest.param(
@@ -121,6 +151,85 @@ LIMITED = [storage_class(), csi_node("n1", **{"csi.example.com": 1}), csi_node("
             disk(read_only=True),
             "disk gce/pd is mounted by default/user on n1",
             id="disk",
+        ),
+        pytest.param(
+            nodes("a", "b"),
+            named("In", "n9", key="metadata.name", part="matchFields"),
+            "NodeAffinity info - 2 of 2 nodes: metadata.name In n9: no node is called n9",
+            id="name of no node",
+        ),
+        pytest.param(
+            nodes("a", "b"),
+            named("NotIn", "a", "b"),
+            f"{ZONE} NotIn a|b: no node; 1 have {ZONE}=a, 1 have {ZONE}=b",
+            id="label that all nodes have",
+        ),
+        pytest.param(
+            [*nodes("a"), pod_manifest("web-0", node_name="n1", labels={"app": "web"})],
+            {"topologySpreadConstraints": [SPREAD]},
+            f"maxSkew 1 per {ZONE}, minDomains 3 with 1 there, so the least count is 0: pods by domain: a 1",
+            id="too few domains",
+        ),
+        pytest.param(
+            [*nodes("a"), storage_class(allowedTopologies=ELSEWHERE), claimed("c")],
+            using("c"),
+            f"claim default/c is not bound; class slow makes volumes only for nodes with {ZONE} In z: 0 of 1",
+            id="topologies of a class",
+        ),
+        pytest.param(
+            [*nodes("a"), storage_class(provisioner=BY_HAND), claimed("c")],
+            using("c"),
+            "claim default/c is not bound; class slow makes no volumes; free volumes of it: none",
+            id="class without a provisioner",
+        ),
+        pytest.param(
+            nodes("a"),
+            beside("podAffinity", "db"),
+            f"its affinity per {ZONE} to pods with app=db: no placed pods match",
+            id="affinity to nobody",
+        ),
+        pytest.param(
+            [*nodes("a"), pod_manifest("web-0", node_name="n1", spec=beside("podAntiAffinity", "web"))],
+            {},
+            f"the anti-affinity of default/web-0 on n1 per {ZONE}",
+            id="anti-affinity of another pod",
+        ),
+        pytest.param(
+            [*nodes("a", pods="1"), *nodes("a", "b", pods="110")[1:], pod_manifest("x", node_name="n1")],
+            {"nodeSelector": {ZONE: "a"}},
+            "1 pod; n1 has 1 of 1, the largest node takes 110",
+            id="full node",
+        ),
+        pytest.param(
+            [*nodes("a"), tainted("g1", "16", pool="gpu"), tainted("d1", "16")],
+            {"nodeSelector": {"pool": "gpu"}},
+            "closest info - only NodeAffinity rejects n1; only TaintToleration rejects g1: not tolerated: "
+            "g1:NoSchedule (1 node: g1) preemption",
+            id="taint of the selected node",
+        ),
+        pytest.param(
+            [*nodes("a"), tainted("g1", "16"), tainted("d1", "4")],
+            LARGE,
+            "14 cpu; most free 8 on n1, largest node 16 (g1)",
+            id="largest node is tainted",
+        ),
+        pytest.param(
+            [*nodes("a"), tainted("g1", "16"), tainted("d1", "4")],
+            LARGE,
+            "only TaintToleration rejects g1: not tolerated: g1:NoSchedule (1 node: g1)",
+            id="room on a tainted node",
+        ),
+        pytest.param(
+            [*nodes("a"), tainted("g1", "16"), tainted("d1", "4")],
+            {"nodeSelector": {"pol": "gpu"}},
+            "closest info - NodeAffinity rejects all nodes; nothing else rejects n1 ",
+            id="selector that no node meets",
+        ),
+        pytest.param(
+            [*nodes("a"), claimed("c", of="none")],
+            {**using("c"), "nodeSelector": {"pol": "gpu"}},
+            "NodeAffinity info - 1 of 1 nodes: pol=gpu: no node; no node has the label",
+            id="unbound claim and a selector",
         ),
         pytest.param(
             [*nodes("a", "b"), *LIMITED, *(claimed(name) for name in "cde")],
@@ -146,7 +255,7 @@ def test_text_names_what_was_asked_and_the_best_there_is(
     tmp_path: Path, run: Run, objects: list[Object], spec: Object, words: str
 ) -> None:
     """Amounts, objects and their users are named; so is what no node could ever have."""
-    assert words in explained(run, tmp_path, objects, spec) + " "
+    assert words in explained(run, tmp_path, objects, spec, labels={"app": "web"}) + " "
 
 
 def profile(folder: Path, plugin: str, **args: Any) -> Path:

@@ -104,16 +104,20 @@ class FilterState:
             if len(rows):
                 texts.append(f"its anti-affinity per {target.topology_key}: {_first(names)}")
         shunning = (
-            info.pod.key
+            f"{info.pod.key} on {node.name} per {term.topology_key}"
             for node in snapshot.nodes_with_anti_affinity_pods
             for info in node.pods
-            if any(term.matches(self.pod, self.namespace_labels) for term in info.required_anti_affinity_terms)
+            for term in info.required_anti_affinity_terms
+            if term.matches(self.pod, self.namespace_labels)
         )
         if _has_any(self.shunning_counts):
             texts.append(f"the anti-affinity of {_first(shunning)}")
         if self.wanted is not None:
             count = int(nodes.matching_pods(self.wanted.selector, self.wanted.namespaces).sum())
-            texts.append(f"its affinity per {', '.join(self.wanted_keys)}: {count or 'no'} placed pods match")
+            texts.append(
+                f"its affinity per {', '.join(self.wanted_keys)} to pods with {self.wanted.selector or 'any labels'}: "
+                f"{count or 'no'} placed pods match"
+            )
         return "; ".join(texts)
 
     def _lacking(self, nodes: Nodes) -> NDArray[np.bool_] | None:

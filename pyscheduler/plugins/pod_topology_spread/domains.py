@@ -79,7 +79,11 @@ class Domains:
         shown = names if len(names) <= _NAMED else [*names[: _NAMED - 1], names[-1]]
         counts = ", ".join(f"{value} {int(self.counts[self.index[value]])}" for value in shown)
         constraint = self.constraint
-        return f"maxSkew {constraint.max_skew} per {constraint.topology_key}: pods by domain: {counts or 'no domain'}"
+        least = ""
+        if len(names) < constraint.min_domains:
+            least = f", minDomains {constraint.min_domains} with {len(names)} there, so the least count is 0"
+        text = f"maxSkew {constraint.max_skew} per {constraint.topology_key}{least}"
+        return f"{text}: pods by domain: {counts or 'no domain'}"
 
     def change(self, value: str, by: int) -> None:
         """Count `by` pods more in the domain of `value`."""

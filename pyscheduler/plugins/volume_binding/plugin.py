@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import attrs
 import numpy as np
 
-from kube_objects.claims import claim_class, claims_of
+from kube_objects.claims import claim_class, claims_of, volume_class
 from pyscheduler.api import (
     CSIDriver,
     CSINode,
@@ -52,7 +52,7 @@ from pyscheduler.framework import (
     Status,
 )
 from pyscheduler.framework.in_tree_args import VolumeBindingArgs
-from pyscheduler.framework.node_matching import match_node_selector
+from pyscheduler.framework.node_matching import match_node_selector, node_selector_text
 from pyscheduler.framework.recorder import scheduler_recorder
 from pyscheduler.framework.signatures import sign_volumes
 from pyscheduler.plugins.volume_binding.assume_cache import AssumeCache, OutOfSyncError
@@ -60,7 +60,7 @@ from pyscheduler.plugins.volume_binding.binding import Binder, Reservation
 from pyscheduler.plugins.volume_binding.claims import claim_problem, is_bound, sort_claims
 from pyscheduler.plugins.volume_binding.hints import EVENTS
 from pyscheduler.plugins.volume_binding.placement import Placement, World
-from pyscheduler.plugins.volume_binding.provisioning import Provisioning
+from pyscheduler.plugins.volume_binding.provisioning import BY_HAND, Provisioning
 from pyscheduler.plugins.volume_binding.scoring import score_use, shape_of, storage_use
 from pyscheduler.plugins.volume_binding.volume_index import VolumeIndex, volume_selector
 
@@ -122,8 +122,9 @@ class VolumeBinding(
         self._lister = handle.lister(PersistentVolumeClaim)
         self._classes = handle.lister(StorageClass)
         self._claims = AssumeCache(self._lister)
-        volumes = AssumeCache(handle.lister(PersistentVolume))
-        index = VolumeIndex(handle.lister(PersistentVolume))
+        self._volumes = handle.lister(PersistentVolume)
+        volumes = AssumeCache(self._volumes)
+        index = VolumeIndex(self._volumes)
         self._world = World(volumes, index, handle.lister(CSINode), Provisioning(handle))
         self._binder = Binder(handle, volumes, self._claims, timeout_seconds=given.bind_timeout_seconds)
         #: By uid of a pod, what is assumed for it.
@@ -170,14 +171,32 @@ class VolumeBinding(
             if claim is None:
                 texts.append(f"claim {pod.namespace}/{named.name} does not exist")
             elif not is_bound(claim):
-                name = claim_class(claim)
-                known = name and self._classes.get(name) is not None
-                kind = f"class {name}" if known else f"class {name}, which does not exist" if name else "no class"
-                texts.append(f"claim {claim.key} is not bound; {kind}")
+                texts.append(f"claim {claim.key} is not bound; {self._source(claim)}")
             else:
                 volume = self._world.volumes.get(claim.spec.volume_name)
                 texts.append(_where(claim, volume, self.handle.snapshot.nodes))
         return "; ".join(filter(None, texts))
+
+    def _source(self, claim: PersistentVolumeClaim) -> str:
+        """Return the class of a claim that is not bound, and which nodes it allows or how many volumes it has."""
+        name = claim_class(claim)
+        if not name:
+            return "no class"
+        found = self._classes.get(name)
+        if found is None:
+            return f"class {name}, which does not exist"
+        if found.provisioner in {"", BY_HAND}:
+            free = sum(volume_class(each) == name and not each.spec.claim_ref for each in self._volumes)
+            return f"class {name} makes no volumes; free volumes of it: {free or 'none'}"
+        if not found.allowed_topologies:
+            return f"class {name}"
+        nodes = self.handle.snapshot.nodes
+        number = int(self._world.provisioning.allowed(found, nodes).sum())
+        terms = [
+            " and ".join(f"{each.key} In {','.join(each.values)}" for each in term.match_label_expressions)
+            for term in found.allowed_topologies
+        ]
+        return f"class {name} makes volumes only for nodes with {' or '.join(terms)}: {number} of {len(nodes)}"
 
     # Scoring
 
@@ -299,6 +318,9 @@ def _where(claim: PersistentVolumeClaim, volume: PersistentVolume | None, everyw
     if selector is None:
         return ""
     number = int(match_node_selector(selector, everywhere).sum())
-    return f"claim {claim.key} is bound to volume {name}, which {number} of {len(everywhere)} nodes reach" + (
-        "" if number else ": never fits"
+    required = volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
+    where = node_selector_text(required.node_selector_terms) if required is not None else ""
+    return (
+        f"claim {claim.key} is bound to volume {name}, which {number} of {len(everywhere)} nodes reach, those with "
+        f"{where}" + ("" if number else ": never fits")
     )

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
     from pyscheduler.framework import Handle, Nodes
 
-__all__ = ["Provisioning", "volume_limit"]
+__all__ = ["BY_HAND", "Provisioning", "volume_limit"]
 
 #: What a class names whose volumes are made by hand.
-_BY_HAND: Final = "kubernetes.io/no-provisioner"
+BY_HAND: Final = "kubernetes.io/no-provisioner"
 _STORAGE: Final = "storage"
 
 
@@ -65,7 +65,7 @@ class Provisioning:
         found = self._classes.get(name)
         if found is None:
             raise ClaimError(f'failed to find storage class "{name}"')
-        return None if found.provisioner in {"", _BY_HAND} else found
+        return None if found.provisioner in {"", BY_HAND} else found
 
     def allowed(self, storage_class: StorageClass, nodes: Nodes) -> NDArray[np.bool_]:
         """Return bool[n]: which nodes are in a topology that the class allows; all where it says nothing."""

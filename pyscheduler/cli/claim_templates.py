@@ -1,0 +1,53 @@
+"""The step of a pod whose ResourceClaims are not made yet: which templates they come from, and whether these exist.
+
+Kubernetes makes a claim for the pod from a ResourceClaimTemplate, and notes its name in the pod's status. The plugin
+that waits for the claim does not read templates, so its message names none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from pyscheduler.api import KubeObject, kind_of
+from pyscheduler.cli.explanation import INFO, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pyscheduler.api import Pod
+    from pyscheduler.cluster.object_sources import Read
+
+__all__ = ["template_steps"]
+
+
+class _Template(KubeObject):
+    """A ResourceClaimTemplate; only its name matters."""
+
+    api_version: ClassVar[str] = "resource.k8s.io/v1"
+    kind: ClassVar[str] = "ResourceClaimTemplate"
+
+
+_TEMPLATES: Final = kind_of(_Template, "resourceclaimtemplates")
+
+
+async def template_steps(pod: Pod, read: Read, unread: Collection[str]) -> tuple[list[Step], str]:
+    """Return a step for the claims of a pod that are not made yet, and what to create; [] and "" without them.
+
+    `unread` has the resources that may not be listed.
+    """
+    made = {each.name for each in pod.status.resource_claim_statuses}
+    wanted = [each for each in pod.spec.resource_claims if each.resource_claim_template_name and each.name not in made]
+    if not wanted:
+        return [], ""
+    known = {each.key for each in await read(_TEMPLATES)}
+    is_known = _TEMPLATES.resource not in unread
+    texts, missing = [], []
+    for each in wanted:
+        key = f"{pod.namespace}/{each.resource_claim_template_name}"
+        text = f"claim {each.name} is to be made from the ResourceClaimTemplate {key}"
+        if is_known and key not in known:
+            missing.append(key)
+            text += ", which does not exist"
+        texts.append(text)
+    create = f"create the ResourceClaimTemplate {', '.join(dict.fromkeys(missing))}" if missing else ""
+    return [Step("claims", INFO, "", "; ".join(texts))], create
