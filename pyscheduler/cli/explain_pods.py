@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyscheduler.api import KubeObject, Pod
     from pyscheduler.cli.explain_options import ExplainOptions
     from pyscheduler.cli.leader_story import LeaderFacts
+    from pyscheduler.cli.workloads import Waiting
     from pyscheduler.cluster.object_sources import Read
     from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster
     from pyscheduler.config.types import Configuration
@@ -224,7 +225,7 @@ async def _evaluate_all(
 
         async def named(argument: str) -> Answer:
             found = await _named(argument, options, scheduler, source)
-            return found if isinstance(found, Answer) else await evaluated(found)
+            return found if isinstance(found, Answer) else found.joined(await evaluated(found.pod))
 
         if options.filename:
             await _ask_each(await _pods_of(options, source.read, source.clock), evaluated, source.answers)
@@ -237,18 +238,18 @@ async def _evaluate_all(
             await scheduler.extenders.close()
 
 
-async def _named(argument: str, options: ExplainOptions, scheduler: Scheduler, source: _Source) -> Answer | Pod:
+async def _named(argument: str, options: ExplainOptions, scheduler: Scheduler, source: _Source) -> Answer | Waiting:
     """Return the pod of a name, the first pod that waits of a workload, or why there is none to evaluate.
 
     Raises `ConfigError` if there is neither a pod nor a workload of this name, or if all pods have a node.
     """
     from pyscheduler.cli.namespace_answers import gone
-    from pyscheduler.cli.workloads import subject_of, waiting_pod
+    from pyscheduler.cli.workloads import Waiting, subject_of, waiting_pod
 
     namespace, name = options.key_of(argument)
     pod = scheduler.pods.get(name, namespace)
     if pod is not None:
-        return pod
+        return Waiting(pod)
     kind, namespace, name = subject_of(argument, options)
     found = await waiting_pod(
         kind, name, namespace, source.apart, scheduler.pods, unread=source.unread, notes=source.notes

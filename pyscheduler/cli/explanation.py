@@ -135,7 +135,7 @@ def explanation_of(
         steps += [*job.steps, *_rejections(found)]
     else:
         steps += [*_attempt(found), *(job.steps if job is not None else ())]
-    condition = _condition(found, steps, job)
+    condition = _condition(found, steps, job, is_own=is_own)
     steps += condition
     held = [step for step in steps if step.result == HOLDS]
     contradicts = any(step.reason == _CONTRADICTION for step in condition)
@@ -296,7 +296,7 @@ def pod_scheduled(pod: Pod) -> tuple[str, str] | None:
     return None
 
 
-def _condition(found: Evaluation, steps: Sequence[Step], job: JobSteps | None) -> list[Step]:
+def _condition(found: Evaluation, steps: Sequence[Step], job: JobSteps | None, *, is_own: bool) -> list[Step]:
     """Return the step that compares the steps with the pod's condition."""
     said = pod_scheduled(found.pod)
     if said is None:
@@ -309,7 +309,10 @@ def _condition(found: Evaluation, steps: Sequence[Step], job: JobSteps | None) -
             Step("condition", INFO, "", f"{text}; written before by a scheduler that served the pod, or by another")
         ]
     if _differs(found, held, reason, message, job):
-        text = f"{text}; but the steps above say something else; give the scheduler's configuration with --config"
+        cure = (
+            "it may be older than the cluster is now" if is_own else "give the scheduler's configuration with --config"
+        )
+        text = f"{text}; but the steps above say something else; {cure}"
         return [Step("condition", HOLDS, _CONTRADICTION, text)]
     is_same = any(message == step.text for step in held)
     return [Step("condition", OK, "", f"PodScheduled says the same: {reason}" if is_same else text)]

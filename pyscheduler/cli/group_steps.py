@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from kube_objects.kinds import ENDED_PODS, PODS
 from pyscheduler.api import EndedPod, Pod
+from pyscheduler.cli.disruption import first_few
 from pyscheduler.cli.explanation import HOLDS, INFO, OK, Step
 from pyscheduler.cli.job_steps import JobSteps
 from pyscheduler.cli.podgroup.summary import summary_of
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pyscheduler.cli.podgroup.summary import Summary
     from pyscheduler.podgroup import DialectTable, GroupState
 
-__all__ = ["group_steps"]
+__all__ = ["group_steps", "placed_together"]
 
 _INCOMPLETE: Final = "GroupIncomplete"
 _NO_GROUP: Final = "PodGroupDoesNotExist"
@@ -61,6 +62,9 @@ async def group_steps(question: PodQuestion) -> JobSteps | None:
     if state.group.is_gang and not steps[0].reason:
         steps += await _places(question, summary, is_served=is_served)
     then = _NEXT.get(steps[-1].reason, "")
+    unserved = _unserved(question, _unplaced(state)) if steps[-1].reason == _UNSCHEDULABLE else []
+    if unserved:
+        then = f"correct the schedulerName of {first_few([pod.key for pod in unserved])}, or serve it"
     if steps[-1].reason == _NO_GROUP:
         then = f"create the {dialect.kinds[0].kind} {state.group.id}"
     return JobSteps(steps=steps, next=then)
@@ -105,7 +109,7 @@ async def _places(question: PodQuestion, summary: Summary, *, is_served: bool) -
     pods = _unplaced(summary.state)
     if not pods:
         return []
-    placed, failure = await _placed(question, pods)
+    placed, failure = await placed_together(question, pods)
     missing = max(summary.state.group.min - summary.bound - len(summary.state.succeeded), 0)
     text = f"{placed} of {len(pods)} members without a node fit at the same time"
     if missing:
@@ -122,16 +126,26 @@ def _unplaced(state: GroupState) -> Sequence[Pod]:
     return sorted(pods, key=lambda pod: (-pod.priority, pod.name))
 
 
-async def _placed(question: PodQuestion, pods: Sequence[Pod]) -> tuple[int, str]:
+def _unserved(question: PodQuestion, pods: Sequence[Pod]) -> list[Pod]:
+    """Return the pods that this scheduler does not place, because no profile of it has their schedulerName."""
+    served = {*question.scheduler.profiles, *question.options.left_out}
+    return [pod for pod in pods if pod.scheduler_name not in served] if question.is_served else []
+
+
+async def placed_together(question: PodQuestion, pods: Sequence[Pod]) -> tuple[int, str]:
     """Return how many pods find nodes one after the other, and why the first that does not finds none."""
     scheduler = question.scheduler
-    count, failure = 0, ""
+    unserved = _unserved(question, pods)
+    names = [f'{pod.key} has the schedulerName "{pod.scheduler_name}", which no profile has' for pod in unserved]
+    count, failure = 0, first_few(names)
     async with scheduler.snapshot_access:
         scheduler.snapshot_access.refresh()
         pipeline = scheduler.scheduling.pipeline.for_trial()
         turns = CooperativeYield(question.profile.clock)
         with Statement(scheduler.snapshot) as statement:
             for pod in pods:
+                if pod in unserved:
+                    continue
                 profile = scheduler.profiles.get(pod.scheduler_name, question.profile)
                 try:
                     placement = await pipeline.find_node(profile, CycleState(statement.trial), pod)

@@ -66,13 +66,14 @@ class NamespaceReader:
     async def answer(self, argument: str) -> Answer:
         """Return what is known about the pod or workload. Raises `ConfigError` if nothing is."""
         kind, namespace, name = subject_of(argument, self.options)
-        found: Answer | Pod | None = None if kind else await self._pod(namespace, name)
-        if found is None:
-            pods = await self._pods(namespace)
-            found = await waiting_pod(
-                kind, name, namespace, self.read, pods, unread=self.unread, notes=self.notes
-            ) or await gone(kind, namespace, name, self.leader, unread=self.unread, notes=self.notes)
-        return found if isinstance(found, Answer) else await self._of_pod(found)
+        pod = None if kind else await self._pod(namespace, name)
+        if pod is not None:
+            return await self._of_pod(pod)
+        pods = await self._pods(namespace)
+        found = await waiting_pod(
+            kind, name, namespace, self.read, pods, unread=self.unread, notes=self.notes
+        ) or await gone(kind, namespace, name, self.leader, unread=self.unread, notes=self.notes)
+        return found if isinstance(found, Answer) else found.joined(await self._of_pod(found.pod))
 
     async def _pod(self, namespace: str, name: str) -> Pod | None:
         self.client.informer(PODS, optional=True)  # Lets the client know the kind; it is not started.

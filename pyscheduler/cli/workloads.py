@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyscheduler.cli.explain_options import ExplainOptions
     from pyscheduler.cluster.object_sources import Read
 
-__all__ = ["Workload", "find_workload", "kind_called", "refused_kinds", "subject_of", "waiting_pod"]
+__all__ = ["Waiting", "Workload", "find_workload", "kind_called", "refused_kinds", "subject_of", "waiting_pod"]
 
 _FAILED_CREATE: Final = "FailedCreate"
 _SUSPENDED: Final = "Suspended"
@@ -132,6 +132,30 @@ class Workload:
 
 
 @attrs.frozen
+class Waiting:
+    """A pod of a workload that waits, and why other pods of the workload could not be created."""
+
+    pod: Pod
+    #: None if all pods were created.
+    failure: Explanation | None = None
+
+    def joined(self, answer: Answer) -> Answer:
+        """Return the answer about the pod, after the steps of the pods that could not be created."""
+        failure, own = self.failure, answer.explanation
+        if failure is None or own is None:
+            return answer
+        explanation = attrs.evolve(
+            own,
+            subject=f"{failure.subject}; {own.subject}",
+            verdict=failure.verdict,
+            reason=failure.reason,
+            steps=[*failure.steps, *own.steps],
+            next=f"{failure.next}; of {self.pod.key}: {own.next}",
+        )
+        return attrs.evolve(answer, explanation=explanation)
+
+
+@attrs.frozen
 class _Name:
     """The kind and the name of a workload; in one namespace, this names one object."""
 
@@ -141,8 +165,8 @@ class _Name:
 
 async def waiting_pod(
     kind: str, name: str, namespace: str, read: Read, pods: Iterable[Pod], *, unread: Sequence[str], notes: list[str]
-) -> Answer | Pod | None:
-    """Return why the pods of a workload could not be created, or the first of its pods that waits; None without it.
+) -> Answer | Waiting | None:
+    """Return the first pod of a workload that waits, or why none could be created; None without the workload.
 
     If all its pods have a node, or it is to have none, the explanation says so. `unread` has the resources that `read`
     was not allowed to list. Raises `ConfigError` if workloads of the kind may not be listed, or if nothing says why the
@@ -156,9 +180,9 @@ async def waiting_pod(
                 f"the namespace {namespace}; the role view in the namespace permits it"
             )
         return None
-    if found.failure is not None:
-        return Answer(explanation=found.failure)
     waiting = [pod for pod in found.pods if not pod.node_name]
+    if found.failure is not None and not waiting:
+        return Answer(explanation=found.failure)
     if not waiting and not found.pods:
         return Answer(explanation=_without_pods(found))
     if not waiting:
@@ -168,7 +192,7 @@ async def waiting_pod(
         return Answer(explanation=placed)
     count = f"{len(waiting)} of {len(found.pods)} pods"
     notes.append(f"{count} of {found.kind} {found.key} wait; this is {waiting[0].key}")
-    return waiting[0]
+    return Waiting(waiting[0], found.failure)
 
 
 async def find_workload(kind: str, name: str, namespace: str, read: Read, pods: Iterable[Pod]) -> Workload | None:

@@ -111,6 +111,18 @@ def test_group_is_described_without_its_plugin(tmp_path: Path, run: Run) -> None
     assert "info - group default/g" in text
 
 
+def test_member_with_another_scheduler_name_is_not_placed(tmp_path: Path, run: Run) -> None:
+    """It would fit, but no profile serves it, so the gang waits for it."""
+    file = cluster(tmp_path, "coscheduling", 3, cpu="1")
+    *objects, last = yaml.safe_load_all(file.read_text())
+    last["spec"]["schedulerName"] = "default-scheduler"
+    file.write_text(yaml.safe_dump_all([*objects, last]))
+    text = explained(run, file, "coscheduling")
+    assert "Verdict: waits: Unschedulable" in text
+    assert "2 of 3 members without a node fit at the same time; 3 must; default/g-2 has the schedulerName " in text
+    assert "Next: correct the schedulerName of default/g-2, or serve it" in text
+
+
 def test_group_without_an_object_is_named(tmp_path: Path, run: Run) -> None:
     """A typo in the label is such a group."""
     file = cluster(tmp_path, "coscheduling", 1)

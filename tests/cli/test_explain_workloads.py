@@ -181,6 +181,19 @@ def test_namespace_beside_a_kind_is_an_option(tmp_path: Path, run: Run, name: st
     assert (code, "write -n other deployment/web" in err) == (2, True)
 
 
+def test_pods_that_were_refused_and_a_pod_that_waits_are_both_explained(tmp_path: Path, run: Run) -> None:
+    """The quota allowed one pod, which finds no node: more quota alone would not help."""
+    waiting = member("web-5d4-a", "ReplicaSet/web-5d4", created="2025-01-01T00:00:00Z", requests={"cpu": "99"})
+    file = written(tmp_path, *WEB, event("ReplicaSet/web-5d4", QUOTA), waiting)
+    code, out, err = run("explain", "deployment/web", "--objects", file)
+    text = " ".join(out.split())
+    assert (code, "Verdict: waits: FailedCreate" in text) == (0, True), err
+    assert text.startswith("Deployment default/web; pod default/web-5d4-a, profile")
+    assert "creation holds FailedCreate" in text
+    assert "nodes holds Unschedulable 0/1 nodes are available: 1 Insufficient cpu" in text
+    assert "of default/web-5d4-a: the pod is retried after an event" in text
+
+
 def test_json_of_a_workload_has_verdict_and_steps(tmp_path: Path, run: Run) -> None:
     """A workload has no evaluation, so the fields of one are absent."""
     file = written(tmp_path, workload("StatefulSet", "db"), event("StatefulSet/db", QUOTA))

@@ -128,6 +128,29 @@ def test_next_names_a_limit_that_is_too_low_for_the_job(tmp_path: Path, capsys: 
     assert "limit of queue" not in found["next"]
 
 
+def test_next_names_a_quota_that_is_too_low_for_a_job_that_may_not_be_evicted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is used, so that the end of a pod would not help."""
+    objects = Objects("kai", 4)
+    objects.high_class(200)
+    objects.queue("team", 1)
+    objects.job("want", "team", 2, least=2, runs=False, at=1, priority=200)
+    _, found, _ = explained(capsys, "--objects", objects.write(tmp_path))
+    assert found["reason"] == "NonPreemptibleOverQuota"
+    text = "raise the quota of queue team from 1 to 2 nvidia.com/gpu; or lower the requests: no end of a pod is enough"
+    assert found["next"] == text
+
+
+def test_gang_says_how_many_of_its_pods_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One GPU is free; the pod that is named as without room finds it if it is alone."""
+    _, found, _ = explained(capsys, "--objects", cluster(tmp_path, "kai"))
+    names = [step["name"] for step in found["steps"]]
+    assert names.index("members") == names.index("nodes") + 1
+    text = found["steps"][names.index("members")]["text"]
+    assert text.startswith("1 of 2 members that the job needs fit at the same time; default/want-1: 0/1 nodes are ")
+
+
 @pytest.mark.parametrize("dialect", VERSIONS)
 def test_next_names_the_missing_group(tmp_path: Path, capsys: pytest.CaptureFixture[str], dialect: str) -> None:
     """The pods name a PodGroup that must be created."""

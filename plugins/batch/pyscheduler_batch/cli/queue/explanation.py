@@ -290,19 +290,25 @@ def _over_limits(model: DialectModel, entry: JobEntry) -> list[str]:
     return texts
 
 
-def _too_low_limits(model: DialectModel, entry: JobEntry) -> list[str]:
-    """Return the limits on the path that the next pods of a job exceed even if the queue is empty."""
+def _too_low_bounds(model: DialectModel, entry: JobEntry, refusal: str) -> list[str]:
+    """Return the bounds on the path that the next pods of a job exceed even if the queue is empty.
+
+    A quota is a bound only if the text of the `refusal` says so.
+    """
     queues, demand, texts = model.queues, _demand(model, entry), []
     running = [task.request for task in entry.job.tasks.values() if task.state in ACTIVE]
     # A gang needs its pods at the same time; of other jobs, a pod may end to make room for the next.
     needed = sum(running if len(running) < entry.spec.min_member else (), demand)
     for row in queues.paths[entry.job.queue_row].tolist():
-        for column in np.flatnonzero((needed > queues.limit[row]) & (demand > 0)).tolist():
-            name = model.axis.names[column]
-            texts.append(
-                f"the limit of queue {queues.names[row]} from {amount_text(name, queues.limit[row, column])} to "
-                f"{amount_text(name, needed[column])} {name}"
-            )
+        for word, bounds in (("limit", queues.limit[row]), ("quota", queues.quota[row])):
+            for column in np.flatnonzero((needed > bounds) & (demand > 0)).tolist():
+                name = model.axis.names[column]
+                if word == "quota" and f"queue {queues.names[row]} would exceed its {name} quota" not in refusal:
+                    continue
+                texts.append(
+                    f"the {word} of queue {queues.names[row]} from {amount_text(name, bounds[column])} to "
+                    f"{amount_text(name, needed[column])} {name}"
+                )
     return texts
 
 
@@ -468,9 +474,9 @@ def _next(model: DialectModel, entry: JobEntry, held: Sequence[Step], result: Pa
     """Return when the job is tried again; a delay or a protection that ends makes a pass, too."""
     if held and entry.spec.error == NO_GROUP:
         return Step("next", INFO, "", f"create the PodGroup {entry.job.key}")
-    limits = _too_low_limits(model, entry) if held and held[0].name == "gates" else []
-    if limits:
-        return Step("next", INFO, "", f"raise {'; '.join(limits)}; or lower the requests: no end of a pod is enough")
+    bounds = _too_low_bounds(model, entry, held[0].text) if held and held[0].name == "gates" else []
+    if bounds:
+        return Step("next", INFO, "", f"raise {'; '.join(bounds)}; or lower the requests: no end of a pod is enough")
     when = _NEXT[held[0].name] if held else "when a pod, a node, a queue or the PodGroup changes"
     at = result.found.session.wake_at if result is not None else math.inf
     if math.isfinite(at):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pyscheduler.cli.explanation import HOLDS, INFO, Step
 from pyscheduler.cli.job_steps import JobSteps
 from pyscheduler.framework.work_sources import WorkSourcePlugin
 
@@ -59,12 +60,34 @@ async def steps_of_pod(question: PodQuestion) -> JobSteps | None:
         return None
     found, _ = await explained(cluster, *chosen)
     is_known = found.verdict != "unknown"
+    steps = [step for step in found.steps if step.name != _NEXT]
+    place = next((row for row, step in enumerate(steps, 1) if (step.name, step.result) == ("nodes", HOLDS)), 0)
+    if place and is_known:
+        steps[place:place] = await _members(question, chosen[1])
     return JobSteps(
-        steps=[step for step in found.steps if step.name != _NEXT],
+        steps=steps,
         verdict=found.verdict if is_known else "",
         next="; ".join(step.text for step in found.steps if step.name == _NEXT),
         assumed="" if question.is_served else f"the preset {chosen[0].name} is assumed",
     )
+
+
+async def _members(question: PodQuestion, entry: JobEntry) -> list[Step]:
+    """Return the step that says how many of the pods fit that the gang needs; none for a job that needs one pod.
+
+    The step `nodes` names one pod that finds no room, maybe only because of its siblings.
+    """
+    from pyscheduler.cli.group_steps import placed_together
+    from pyscheduler_batch.model.tasks import ACTIVE, TaskState
+
+    missing = entry.spec.min_member - entry.job.count(ACTIVE)
+    tasks = [task for task in entry.job.tasks.values() if task.state == TaskState.PENDING and task.pod is not None]
+    pods = sorted((task.pod for task in tasks if task.pod is not None), key=lambda pod: (-pod.priority, pod.name))
+    if missing <= 1 or len(pods) < missing:
+        return []
+    placed, failure = await placed_together(question, pods[:missing])
+    text = f"{placed} of {missing} members that the job needs fit at the same time"
+    return [Step("members", INFO, "", f"{text}; {failure}" if failure else text)]
 
 
 def _job_of(uid: str, cluster: Cluster) -> tuple[DialectModel, JobEntry] | None:
