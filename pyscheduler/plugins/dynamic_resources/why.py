@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from pyscheduler.plugins.dynamic_resources.allocated import DeviceId
-from pyscheduler.plugins.dynamic_resources.claims import find_claims
+from pyscheduler.plugins.dynamic_resources.claims import ClaimError, find_claims
 from pyscheduler.plugins.dynamic_resources.device_counts import DeviceCounts
 
 if TYPE_CHECKING:
@@ -36,10 +36,14 @@ class Why:
     ledger: ClaimLedger
 
     def text(self, pod: Pod, nodes: Nodes) -> str:
-        """Return the text; "" if all claims of the pod have devices."""
+        """Return the text; "" if all claims of the pod have devices, or if the status names the claim that is wrong."""
         texts: list[str] = []
         wanted: dict[str, DeviceClass] = {}
-        for claim in find_claims(pod, self.ledger.get):
+        try:
+            claims = find_claims(pod, self.ledger.get)
+        except ClaimError:
+            return ""
+        for claim in claims:
             for request in claim.spec.devices.requests if claim.status.allocation is None else ():
                 if request.exactly is None:
                     continue
