@@ -233,7 +233,7 @@ async def _found(request: _Request, cluster: _Cluster) -> tuple[list[Summary], S
     readers = fact_readers()
     for reader in readers.values():
         await reader.read(cluster.client, directory, cluster.namespace, _warn)
-    found = summaries(directory, selector=request.selector, readers=readers)
+    found = summaries(directory, selector=request.selector, readers=readers, listed=kinds)
     if not request.names:
         return found, kinds, 0
     chosen = [one for name in dict.fromkeys(request.names) for one in found if one.state.id.name == name]

@@ -66,13 +66,20 @@ async def read_directory(
 
     Returns the groups, and the kinds that may be listed.
 
-    A kind that is not served has no objects. `warn` is called for a kind that may not be listed. Raises `APIError` if
-    pods may not be listed.
+    A kind that is not served has no objects. `warn` is called once for all kinds that may not be listed. Raises
+    `APIError` if pods may not be listed.
     """
     # A watch starts their informers later, in one namespace: the user may have no more permissions.
     kinds = [within(kind, namespace) for kind in (PODS, *kinds_of(table))]
     directory = GroupDirectory(table)
-    listed = await asyncio.gather(*(list_within(client, kind, namespace, warn) for kind in kinds))
+    refusals: list[str] = []
+    listed = await asyncio.gather(*(list_within(client, kind, namespace, refusals.append) for kind in kinds))
+    if refusals:
+        names = ", ".join(kind.resource for kind, items in zip(kinds, listed, strict=True) if items is None)
+        warn(
+            f"{names} may not be listed: only what pods say of these groups is known; the role in "
+            "configs/rbac/podgroup-viewer.yaml lets all with the role view list them"
+        )
     for items in listed:
         for item in items or ():
             if isinstance(item, Pod):

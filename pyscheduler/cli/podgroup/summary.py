@@ -17,9 +17,9 @@ from pyscheduler.api import parse_label_selector
 from pyscheduler.podgroup.status import Phase, koordinator_phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from pyscheduler.api import KubeObject, Pod
+    from pyscheduler.api import KubeObject, Pod, ResourceKind
     from pyscheduler.cli.podgroup.group_facts import FactReader, GroupFact
     from pyscheduler.podgroup.dialects import Dialect
     from pyscheduler.podgroup.directory import GroupDirectory
@@ -69,6 +69,8 @@ class Summary:
     bound: int
     waiting: int
     pending: int
+    #: Whether an object of the group may exist, but may not be read.
+    is_unread: bool = False
     #: Why members are not bound, as the scheduler says; "" if all are.
     reason: str
     #: For each sub-group with members: its name, how many of them have a node, and how many it needs.
@@ -78,18 +80,22 @@ class Summary:
 
 
 def summaries(
-    directory: GroupDirectory, *, selector: str = "", readers: Mapping[str, FactReader] = _NO_READERS
+    directory: GroupDirectory,
+    *,
+    selector: str = "",
+    readers: Mapping[str, FactReader] = _NO_READERS,
+    listed: Collection[ResourceKind] | None = None,
 ) -> list[Summary]:
     """Return the groups that match a label selector, in the order of namespace and name.
 
-    The labels of a group are those of its object, or of any member if it has no object.
+    The labels of a group are those of its object, or of any member if it has no object. `listed`: see `summary_of`.
     """
     compiled = parse_label_selector(selector)
     found = (
         state for state in directory if not selector or any(compiled.matches(each.labels) for each in labelled(state))
     )
     return sorted(
-        (summary_of(state, directory.dialect_of(state), readers) for state in found),
+        (summary_of(state, directory.dialect_of(state), readers, listed) for state in found),
         key=lambda summary: summary.state.id,
     )
 
@@ -99,8 +105,17 @@ def labelled(state: GroupState) -> Iterable[KubeObject]:
     return _pods(state) if state.object is None else (state.object,)
 
 
-def summary_of(state: GroupState, dialect: Dialect, readers: Mapping[str, FactReader] = _NO_READERS) -> Summary:
-    """Return the summary of a group; `dialect` is the one that it is declared in."""
+def summary_of(
+    state: GroupState,
+    dialect: Dialect,
+    readers: Mapping[str, FactReader] = _NO_READERS,
+    listed: Collection[ResourceKind] | None = None,
+) -> Summary:
+    """Return the summary of a group; `dialect` is the one that it is declared in.
+
+    `listed` are the kinds that may be listed; None stands for all.
+    """
+    is_unread = listed is not None and not state.group.is_declared and not {*dialect.kinds} <= {*listed}
     facts = {heading: reader.fact(state) for heading, reader in readers.items()}
     members = sorted(map(member_of, _pods(state)), key=lambda member: member.pod.name)
     waiting = sum(1 for member in members if member.intended)
@@ -116,7 +131,10 @@ def summary_of(state: GroupState, dialect: Dialect, readers: Mapping[str, FactRe
         bound=len(state.bound),
         waiting=waiting,
         pending=pending,
-        reason=_reason(state, members, facts.values()) if waiting or pending or not members else "",
+        is_unread=is_unread,
+        reason=_reason(state, members, facts.values(), is_unread=is_unread)
+        if waiting or pending or not members
+        else "",
         sub_groups=() if state.parts is None else state.parts.leaves(each.pod.uid for each in members if each.node),
         facts=facts,
     )
@@ -159,7 +177,7 @@ def _computed_phase(state: GroupState) -> str:
     return str(phase)
 
 
-def _reason(state: GroupState, members: Sequence[Member], facts: Iterable[GroupFact]) -> str:
+def _reason(state: GroupState, members: Sequence[Member], facts: Iterable[GroupFact], *, is_unread: bool) -> str:
     """Return why members are not bound."""
     best = most_informative(members)
     if best is not None:
@@ -169,6 +187,8 @@ def _reason(state: GroupState, members: Sequence[Member], facts: Iterable[GroupF
     for fact in facts:
         if fact.reason:
             return fact.reason
+    if is_unread:
+        return "the minimum is not known: PodGroups of this kind may not be listed"
     if not group.is_declared:
         return "the minimum is not known: there is no PodGroup of this name"
     lacking = "" if state.parts is None else state.parts.lacking_members()

@@ -76,7 +76,7 @@ def row(summary: Summary, now: float, *, wide: bool, namespaced: bool) -> tuple[
         group.id.name,
         group.dialect,
         summary.phase,
-        str(group.min) if group.is_declared and group.is_gang else NONE,
+        UNKNOWN if summary.is_unread else str(group.min) if group.is_declared and group.is_gang else NONE,
         str(summary.bound),
         str(summary.waiting),
         str(summary.pending),
@@ -85,7 +85,7 @@ def row(summary: Summary, now: float, *, wide: bool, namespaced: bool) -> tuple[
     reason = " ".join(summary.reason.split())
     if wide:
         cells += [
-            str(group.total) if group.is_declared and group.is_gang else NONE,
+            UNKNOWN if summary.is_unread else str(group.total) if group.is_declared and group.is_gang else NONE,
             str(len(state.running)),
             str(len(state.succeeded)),
             str(len(state.failed)),
@@ -110,7 +110,7 @@ def _declared_by(summary: Summary) -> str:
     item, group = summary.state.object, summary.state.group
     if item is not None:
         return f"{item.kind}.{item.api_version}"
-    return "its pods" if group.is_declared else "nobody"
+    return UNKNOWN if summary.is_unread else "its pods" if group.is_declared else "nobody"
 
 
 # --- json and yaml ---------------------------------------------------------------------------------
@@ -200,8 +200,8 @@ def described(summary: Summary, events: Iterable[CoreEvent], now: float) -> list
         ("Declared by", _declared_by(summary)),
         ("Age", _age(summary, now)),
         ("Phase", summary.phase + ("" if summary.phase_is_written else " (by its members)")),
-        ("Minimum", str(group.min) if group.is_declared else NONE),
-        ("Total", str(group.total) if group.is_declared else NONE),
+        ("Minimum", str(group.min) if group.is_declared else UNKNOWN if summary.is_unread else NONE),
+        ("Total", str(group.total) if group.is_declared else UNKNOWN if summary.is_unread else NONE),
         ("Mode", str(group.mode)),
         ("Match policy", str(group.policy) if group.policy is not None else NONE),
         ("Wait time", format_duration(group.wait_seconds) if group.wait_seconds is not None else NONE),

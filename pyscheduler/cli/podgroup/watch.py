@@ -28,10 +28,17 @@ class _Watch:
     """Collects changed groups and reports them at intervals."""
 
     def __init__(
-        self, table: DialectTable, shown: Iterable[Summary], *, names: AbstractSet[str], selector: str
+        self,
+        table: DialectTable,
+        kinds: Sequence[ResourceKind],
+        shown: Iterable[Summary],
+        *,
+        names: AbstractSet[str],
+        selector: str,
     ) -> None:
         self.directory = GroupDirectory(table)
         self._table = table
+        self._kinds = kinds
         self._names = names
         self._selector = parse_label_selector(selector) if selector else None
         #: Of facts, only what objects of groups say: nothing else is watched.
@@ -78,7 +85,7 @@ class _Watch:
                 if state is None:
                     self._shown.pop(group, None)
                 elif self._is_asked_for(state):
-                    summary = summary_of(state, self.directory.dialect_of(state), self._readers)
+                    summary = summary_of(state, self.directory.dialect_of(state), self._readers, self._kinds)
                     essence = _essence(summary)
                     if self._shown.get(group) != essence:
                         self._shown[group] = essence
@@ -114,7 +121,7 @@ async def follow(
 
     A group without objects is not shown again. Broken watches are resumed; kinds that are not served are tried again.
     """
-    watch = _Watch(table, shown, names=names, selector=selector)
+    watch = _Watch(table, kinds, shown, names=names, selector=selector)
     informers = [client.informer(kind, optional=kind.type is not Pod) for kind in kinds]
     for informer in informers:
         informer.add_event_handler(on_add=watch.came, on_update=lambda _old, new: watch.came(new), on_delete=watch.went)
