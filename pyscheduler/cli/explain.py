@@ -133,10 +133,10 @@ def command(**options: Any) -> None:
       pyscheduler explain job training/resnet
     """
     given = ExplainOptions(**options)
-    names = [name.partition("/")[2] if name.startswith(_POD_KINDS) else name for name in given.pods]
-    for name in names:
-        _check_name(name)
-    given = attrs.evolve(given, pods=names)
+    words = given.pods
+    given = attrs.evolve(
+        given, pods=[name.partition("/")[2] if name.lower().startswith(_POD_KINDS) else name for name in words]
+    )
     if given.history:
         from pyscheduler.cli.history import show_history
 
@@ -144,7 +144,7 @@ def command(**options: Any) -> None:
         return
     if given.logs:
         raise click.UsageError("--from is for --history; add it, or remove --from")
-    if len(given.pods) >= _SUBJECT_WORDS and (target := _subject_target(given.pods[0])):
+    if words and (target := _subject_target(words[0])):
         sys.exit(_explain_subject(given, target))
     _check(given)
     if given.cases is not None:
@@ -160,17 +160,6 @@ def command(**options: Any) -> None:
         sys.exit(1)
     if any(each.explanation is not None and each.explanation.contradicts for each in answers.found):
         sys.exit(_CONTRADICTION)
-
-
-def _check_name(name: str) -> None:
-    """Raise `UsageError` for a name with both a namespace and a kind."""
-    if name.count("/") > 1:
-        from pyscheduler.cli.workloads import kind_called
-
-        namespace, kind, last = name.split("/", maxsplit=2)
-        if kind_called(namespace):
-            namespace, kind = kind, namespace
-        raise click.UsageError(f"{name} has too many parts; write -n {namespace} {kind}/{last}")
 
 
 def _check(given: ExplainOptions) -> None:
@@ -207,15 +196,16 @@ def _explain_subject(given: ExplainOptions, target: str) -> int:
     """Explain what a distribution knows how to explain, such as a job; return the exit code."""
     from importlib import import_module
 
-    if len(given.pods) > _SUBJECT_WORDS:
-        raise click.UsageError(f"give the word {given.pods[0]} and one name")
+    if len(given.pods) != _SUBJECT_WORDS:
+        word = given.pods[0]
+        raise click.UsageError(f"give the word {word} and one name; a pod of the name {word} is pod/{word}")
     module, _, name = target.partition(":")
     found: int = getattr(import_module(module), name)(given)
     return found
 
 
 def _show(found: Sequence[Answer], notes: Sequence[str], output: str, top: int) -> None:
-    for note in notes:
+    for note in dict.fromkeys(notes):
         first, *traceback = note.split("\n")
         for line in (f"note: {first}", *(f"  {line}" for line in traceback)):
             echo(line, err=True)

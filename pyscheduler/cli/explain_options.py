@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from pyscheduler.framework.errors import ConfigError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -44,6 +46,8 @@ class ExplainOptions:
     left_out: Mapping[str, str] = attrs.field(factory=dict)
 
     def key_of(self, argument: str) -> tuple[str, str]:
-        """Return namespace and name of a pod that an argument names."""
-        namespace, _, name = argument.rpartition("/")
+        """Return namespace and name of a pod that an argument names; raise `ConfigError` if it names none."""
+        namespace, slash, name = argument.rpartition("/")
+        if not name or "/" in namespace or (slash and not namespace):
+            raise ConfigError(f"{argument!r} names nothing; write [NAMESPACE/]POD, or [NAMESPACE/]KIND/NAME")
         return namespace or self.namespace or "default", name

@@ -246,11 +246,11 @@ async def _named(argument: str, options: ExplainOptions, scheduler: Scheduler, s
     from pyscheduler.cli.namespace_answers import gone
     from pyscheduler.cli.workloads import Waiting, subject_of, waiting_pod
 
-    namespace, name = options.key_of(argument)
-    pod = scheduler.pods.get(name, namespace)
+    kind, namespace, name = subject_of(argument, options)
+    # A namespace may have the name of a kind.
+    pod = scheduler.pods.get(name, argument.rpartition("/")[0] or namespace)
     if pod is not None:
         return Waiting(pod)
-    kind, namespace, name = subject_of(argument, options)
     found = await waiting_pod(
         kind, name, namespace, source.apart, scheduler.pods, unread=source.unread, notes=source.notes
     )

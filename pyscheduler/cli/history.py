@@ -95,7 +95,7 @@ def _nothing(history: History) -> str:
         return f"{counts}; there are stories of {', '.join(sorted(history.namesakes))}"
     return (
         f"{counts}; collect the logs of all replicas with: {_COMMAND}; add --previous for a container that has "
-        "restarted; the replicas write these lines at -v=2 or --vmodule=decision=2"
+        "restarted; the replicas write these lines at -v=2, or in text logs at --vmodule=decision=2"
     )
 
 

@@ -31,7 +31,7 @@ from pyscheduler.cli.explanation import (
 )
 from pyscheduler.cli.pod_facts import pod_facts
 from pyscheduler.cli.podgroup.reader import CORE_EVENTS, CoreEvent
-from pyscheduler.cli.workloads import refused_kinds, subject_of, waiting_pod
+from pyscheduler.cli.workloads import is_other_kind, refused_kinds, subject_of, waiting_pod
 from pyscheduler.cluster.kinds_within import within
 from pyscheduler.framework.errors import ConfigError, ForbiddenError, NotFoundError
 from pyscheduler.stories.record import ENDS
@@ -137,6 +137,8 @@ async def gone(
     if kind:
         raise ConfigError(f"{kind} {key} does not exist")
     text = f"pod {key} does not exist, or it has terminated"
+    if is_other_kind(namespace):
+        text += f"; of the kinds, only pods and workloads can be explained, and {namespace} is neither"
     known = await leader.stories_of(namespace, name) if leader is not None else None
     if known is not None and known.stories:
         notes.append(f"{text}; the leader knows its story")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 
+from kube_objects.kinds import BUILT_IN_KINDS
 from kube_objects.meta import Wire
 from kube_objects.times import seconds_of
 from kube_objects.workloads import WorkloadStatus
@@ -29,7 +30,16 @@ if TYPE_CHECKING:
     from pyscheduler.cli.explain_options import ExplainOptions
     from pyscheduler.cluster.object_sources import Read
 
-__all__ = ["Waiting", "Workload", "find_workload", "kind_called", "refused_kinds", "subject_of", "waiting_pod"]
+__all__ = [
+    "Waiting",
+    "Workload",
+    "find_workload",
+    "is_other_kind",
+    "kind_called",
+    "refused_kinds",
+    "subject_of",
+    "waiting_pod",
+]
 
 _FAILED_CREATE: Final = "FailedCreate"
 _SUSPENDED: Final = "Suspended"
@@ -97,18 +107,35 @@ _KINDS: Final[dict[ResourceKind, tuple[str, ...]]] = {
 
 
 def kind_called(word: str) -> str:
-    """Return the kind of workload that kubectl calls so, such as `Deployment` for `deploy`; "" for another word."""
+    """Return the kind of workload that kubectl calls so, such as `Deployment` for `deploy`; "" for another word.
+
+    The word may have the group, such as `deployments.apps`.
+    """
+    name, _, group = word.lower().partition(".")
     for kind, names in _KINDS.items():
-        if word.lower() in {kind.kind.lower(), kind.plural, *names}:
+        if name in {kind.kind.lower(), kind.plural, *names} and group in {
+            "",
+            kind.group,
+            f"{kind.version}.{kind.group}",
+        }:
             return kind.kind
     return ""
 
 
+def is_other_kind(word: str) -> bool:
+    """Return True if a word is a kind or a plural of an object that is neither a pod nor a workload."""
+    return any(word.lower() in {kind.kind.lower(), kind.plural} for kind in BUILT_IN_KINDS)
+
+
 def subject_of(argument: str, options: ExplainOptions) -> tuple[str, str, str]:
-    """Return the kind of workload, namespace and name that an argument gives; the kind is "" if it gives none."""
-    place, _, name = argument.rpartition("/")
-    kind = kind_called(place)
-    return kind, *options.key_of(name if kind else argument)
+    """Return the kind of workload, namespace and name that an argument gives; the kind is "" if it gives none.
+
+    The namespace may stand before the kind or after it. Raises `ConfigError` if the argument gives no name.
+    """
+    *places, name = argument.split("/")
+    kind = next(filter(None, map(kind_called, places)), "")
+    rest = [place for place in places if kind_called(place) != kind] if kind else places
+    return kind, *options.key_of("/".join([*rest, name]))
 
 
 def refused_kinds(unread: Iterable[str], kind: str = "") -> list[str]:

@@ -216,6 +216,21 @@ def test_json_and_jsonl_output(tmp_path: Path, cluster: Path, run: Run) -> None:
     ("arguments", "words"),
     [
         (["nobody", "--objects", "CLUSTER"], "pod default/nobody does not exist"),
+        (["", "--objects", "CLUSTER"], "'' names nothing; write [NAMESPACE/]POD, or [NAMESPACE/]KIND/NAME"),
+        (["/", "--objects", "CLUSTER"], "'/' names nothing"),
+        (["shop/", "--objects", "CLUSTER"], "'shop/' names nothing"),
+        (["a/b/c", "--objects", "CLUSTER"], "'a/b/c' names nothing"),
+        (["Pod/nobody", "--objects", "CLUSTER"], "pod default/nobody does not exist, or it has terminated\n"),
+        (
+            ["service/nobody", "--objects", "CLUSTER"],
+            "only pods and workloads can be explained, and service is neither",
+        ),
+        (["job", "--objects", "CLUSTER"], "give the word job and one name; a pod of the name job is pod/job"),
+        (["pod/job", "--objects", "CLUSTER"], "pod default/job does not exist"),
+        (
+            ["-f", "TORN", "--objects", "CLUSTER"],
+            "torn.yaml: error converting YAML to JSON: while parsing a flow node",
+        ),
         (["--objects", "CLUSTER"], "either names of pods"),
         (["pending", "-f", "x", "--objects", "CLUSTER"], "either names of pods"),
         (["pending", "--objects", "CLUSTER", "--kubeconfig", "x"], "choose one source"),
@@ -236,12 +251,15 @@ def test_mistake_is_one_line_without_traceback(
     """No traceback, exit code 1, or 2 for what the command line itself says."""
     bad = tmp_path / "bad.yaml"
     bad.write_text("{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {}}")
-    typed = [{"CLUSTER": str(cluster), "BAD": str(bad)}.get(word, word) for word in arguments]
+    torn = tmp_path / "torn.yaml"
+    torn.write_text("a: [\n")
+    typed = [{"CLUSTER": str(cluster), "BAD": str(bad), "TORN": str(torn)}.get(word, word) for word in arguments]
     code, out, err = run("explain", *typed)
     assert code in {1, 2}
     assert out == ""
     assert words in err
     assert "Traceback" not in err
+    assert "string" not in err, "the place of a mistake is a line"
 
 
 def test_cases_are_answered_line_by_line(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

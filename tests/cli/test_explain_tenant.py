@@ -493,6 +493,7 @@ def test_several_pods_in_one_call(explain: Run, user: str) -> None:
     assert [line for line in err.splitlines() if line.startswith("error: ")] == [
         line for line in err.splitlines() if "pod web/never does not exist" in line
     ]
+    assert err.count("note: nothing is evaluated") == (1 if user else 0)
     code, out, _ = explain(user, "told", "gated", "-o", "json")
     assert (code, [each["pod"] for each in json.loads(out)]) == (0, ["web/told", "web/gated"])
 

@@ -174,11 +174,18 @@ def test_workload_that_is_to_have_no_pods_says_why(
     assert text in " ".join(out.split())
 
 
-@pytest.mark.parametrize("name", ["other/deployment/web", "deployment/other/web"])
-def test_namespace_beside_a_kind_is_an_option(tmp_path: Path, run: Run, name: str) -> None:
-    """The message has the arguments that are meant."""
-    code, _, err = run("explain", name, "--objects", written(tmp_path))
-    assert (code, "write -n other deployment/web" in err) == (2, True)
+@pytest.mark.parametrize("name", ["other/deployment/web", "deployment/other/web", "deployments.apps/other/web"])
+def test_namespace_may_stand_beside_a_kind(tmp_path: Path, run: Run, name: str) -> None:
+    """A name that does not exist takes no answer from the others."""
+    code, out, err = run("explain", name, "p", "--objects", written(tmp_path, pod_manifest("p")))
+    assert (code, "error: Deployment other/web does not exist" in err) == (1, True)
+    assert out.startswith("pod default/p,")
+
+
+def test_namespace_may_have_the_name_of_a_kind(tmp_path: Path, run: Run) -> None:
+    """A pod in it is found by its name."""
+    code, out, _ = run("explain", "jobs/p", "--objects", written(tmp_path, pod_manifest("p", namespace="jobs")))
+    assert (code, out.startswith("pod jobs/p,")) == (0, True)
 
 
 def test_pods_that_were_refused_and_a_pod_that_waits_are_both_explained(tmp_path: Path, run: Run) -> None:
@@ -214,7 +221,15 @@ def test_workload_of_a_kind_that_is_not_read_is_found_by_its_event(tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("word", "kind"),
-    [("Deployment", "Deployment"), ("deployments", "Deployment"), ("rs", "ReplicaSet"), ("team-a", "")],
+    [
+        ("Deployment", "Deployment"),
+        ("deployments", "Deployment"),
+        ("deployments.apps", "Deployment"),
+        ("cronjobs.v1.batch", "CronJob"),
+        ("deployments.batch", ""),
+        ("rs", "ReplicaSet"),
+        ("team-a", ""),
+    ],
 )
 def test_words_for_kinds_are_those_of_kubectl(word: str, kind: str) -> None:
     """Kind, plural and short name; any other word is a namespace."""

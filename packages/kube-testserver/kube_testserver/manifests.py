@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -58,7 +59,8 @@ def load_manifests(text: str | bytes) -> list[Object]:
         try:
             documents = [one for one in yaml.load_all(text, _Loader) if one is not None]
         except UNREADABLE as error:
-            summary = " ".join(str(error).split())
+            # PyYAML calls a text that is no file by its type, and draws the place in a line of its own.
+            summary = " ".join(re.sub(r'in "<[\w ]+>",', "at", str(error)).removesuffix("^").split())
             raise errors.bad_request(f"error converting YAML to JSON: {summary}") from error
     for document in documents:
         if not isinstance(document, dict):
