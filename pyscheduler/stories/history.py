@@ -268,7 +268,7 @@ def _story(changes: list[_Change], gaps: Collection[_Gap]) -> StoryView:
     reasons += _not_seen(newest, gaps)
     joined: list[_Reason] = []
     for reason in sorted(reasons, key=lambda reason: reason.run.first):
-        if joined and joined[-1].run.is_like(reason.run):
+        if joined and _is_same(joined[-1].run, reason.run):
             _join(joined[-1], reason)
         else:
             joined.append(reason)
@@ -315,10 +315,17 @@ def _complete(reason: _Reason, said: Run) -> None:
     run.count, run.last, run.woken = said.count, max(said.last, run.first), said.woken
 
 
+def _is_same(run: Run, again: Run) -> bool:
+    """Return whether two runs are one reason; a run that was made from the next line has the reason alone."""
+    is_vague = any(not (each.plugins or each.node or each.message) for each in (run, again))
+    return run.is_like(again) or (is_vague and run.reason == again.reason)
+
+
 def _join(reason: _Reason, again: _Reason) -> None:
     """Add a reason that was found again, by the same process or by the next leader."""
     reason.is_least |= again.is_least
     run, more = reason.run, again.run
+    run.plugins, run.node = run.plugins or more.plugins, run.node or more.node
     run.count += more.count
     run.last = max(run.last, more.last)
     run.message = more.message or run.message

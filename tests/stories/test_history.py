@@ -15,6 +15,7 @@ from hypothesis import given, strategies as st
 
 from kube_testserver.virtual_time import VirtualClock
 from pyscheduler.api import ObjectMeta, Pod, PodSpec
+from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
 from pyscheduler.stories.book import StoryBook
 from pyscheduler.stories.history import History
 from pyscheduler.stories.lines import log_gap
@@ -227,6 +228,28 @@ async def test_row_for_the_time_without_a_scheduler(is_json: bool, clock: Virtua
     for name in ("bound", "later"):
         (other,) = rebuilt(lines, name)
         assert "NoScheduler" not in [run.reason for run in other.runs]
+
+
+async def test_gate_that_was_removed_before_the_next_leader_has_one_row(clock: VirtualClock) -> None:
+    """The standby has seen the gate, too, and says so with the reason after it."""
+    first, second = Replica(clock), Replica(clock)
+    second.book = StoryBook(clock)
+    info = QueuedPodInfo(pod_info=PodInfo.of(pod_of("p")), enqueued_at=0.0, gating_plugin="SchedulingGates")
+    for book in (second.book, first.book):  # the standby sees the pod first
+        with first.taking_over():
+            book.moved(info, "unschedulable", "UnschedulablePodAdd")
+        await clock.advance(0.001)
+    info.gating_plugin = ""
+    second.book.moved(info, "active", "UnschedulablePodUpdate")
+    await clock.advance(60)
+    with second.taking_over():
+        second.book.begin()
+        second.book.waits(pod_of("p"), "Unschedulable", "full", plugins=("Fit",))
+    (story,) = rebuilt([*first.lines, *second.lines])
+    assert [(run.reason, run.plugins) for run in story.runs] == [
+        ("SchedulingGated", ("SchedulingGates",)),
+        ("Unschedulable", ("Fit",)),
+    ]
 
 
 async def test_pod_that_the_next_leader_does_not_name_waits_no_more(clock: VirtualClock) -> None:
