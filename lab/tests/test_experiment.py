@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+import pyscheduler_lab
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab import Cluster, Comparison, Trace, compare
 from pyscheduler_lab.results.columns import COLUMNS
@@ -36,6 +37,11 @@ def comparison() -> Comparison:
     """Return a comparison of two policies with two seeds."""
     trace = Trace(jobs=crowded_jobs(12))
     return compare(trace, Cluster.read("6x8gpu"), ["fifo", "binpack"], seeds=2)
+
+
+def test_names_of_the_interface_are_listed() -> None:
+    """They are loaded only when they are used, but a shell completes them before."""
+    assert {*pyscheduler_lab.__all__} <= {*dir(pyscheduler_lab)}
 
 
 def test_summary_has_a_row_for_each_run(comparison: Comparison) -> None:

@@ -243,7 +243,7 @@ def ended(cell: Cell) -> Outcome:
 def test_cell_whose_process_is_killed_does_not_stop_the_others(folder: Path) -> None:
     """Its outcome is an error; all other cells have their results, and the engine can be used again."""
     (folder / "sweep.yaml").write_text(
-        "traces: jobs.csv\nmerge_vcs: true\nclusters: 3x8gpu\nprofiles: fifo\nseeds: 3\n"
+        "traces: {trace: jobs.csv, merge_vcs: true}\nclusters: 3x8gpu\nprofiles: fifo\nseeds: 3\n"
     )
     cells = read_plan(str(folder / "sweep.yaml")).cells()
     with open_engine(workers=2) as engine:

@@ -70,7 +70,7 @@ class _Range(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class _Axes(msgspec.Struct, frozen=True, kw_only=True):
     """The keys of the file whose combinations are the cells."""
 
-    traces: str | list[str | dict[str, Any]]
+    traces: str | dict[str, Any] | list[str | dict[str, Any]]
     clusters: str | list[str]
     profiles: str | list[str]
     seeds: Annotated[int, msgspec.Meta(ge=1, le=_MOST_SEEDS)] | list[int] = 1
@@ -308,7 +308,8 @@ def _places(axes: _Axes, shared: Mapping[str, Any], folder: Path) -> Iterator[Pl
     for number, nodes in enumerate(clusters):
         with _at(f"clusters[{number}]"):
             Cluster.read(nodes, watts=shared.get("watts", ""))
-    traces = [{"trace": each} if isinstance(each, str) else each for each in _texts(axes.traces)]  # type: ignore[arg-type]  # mappings, too
+    entries = axes.traces if isinstance(axes.traces, list) else [axes.traces]
+    traces = [{"trace": each} if isinstance(each, str) else each for each in entries]
     for number, entry in enumerate(traces):
         wrong = [key for key in entry if key not in _OF_TRACES]
         if wrong or not isinstance(entry.get("trace"), str):
