@@ -272,7 +272,7 @@ def test_notes_name_the_kinds_that_are_missing(helm: Helm, profile: str, missing
 
 
 RULE = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
-OWN = {"config": "kind: KubeSchedulerConfiguration", "rbac": {"clusterRules": [RULE]}}
+OWN_VALUES = {"config": "kind: KubeSchedulerConfiguration", "rbac": {"clusterRules": [RULE]}}
 
 
 @pytest.mark.parametrize(
@@ -280,10 +280,10 @@ OWN = {"config": "kind: KubeSchedulerConfiguration", "rbac": {"clusterRules": [R
     [
         pytest.param("kube-system", {}, [], id="defaults"),
         pytest.param("team", {}, ["export PYSCHEDULER_LEASE=team/pyscheduler"], id="namespace"),
-        pytest.param("kube-system", OWN, [], id="configuration"),
+        pytest.param("kube-system", OWN_VALUES, [], id="configuration"),
         pytest.param(
             "kube-system",
-            {**OWN, "profile": "coscheduling"},
+            {**OWN_VALUES, "profile": "coscheduling"},
             ["WARNING: config is set, so profile=coscheduling has no effect."],
             id="configuration and profile",
         ),
@@ -511,7 +511,7 @@ async def test_the_commands_of_the_page_work(installed: Installed, tmp_path: Pat
             values.write_text(done.stdout, encoding="utf-8")
         elif program_name == "kubectl" and "rollout" not in words:  # there is no such image, so no pod gets ready
             await installed.kubectl(*words)
-    used = ("default", "coscheduling", "bin-packing", "coscheduling", "coscheduling", "coscheduling", "default")
+    used = ("default", "coscheduling", "bin-packing", *["coscheduling"] * 4, "default")
     assert configurations == [PROFILES[name].read_text(encoding="utf-8") for name in used]
 
 
