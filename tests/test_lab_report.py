@@ -241,6 +241,14 @@ def test_text_of_bundles_is_escaped(folder: Path, tmp_path: Path) -> None:
     assert show(file, tmp_path / "profile").console == []
 
 
+def test_mistakes_exit_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As those of the other commands of the lab."""
+    with pytest.raises(SystemExit) as ended:
+        main(("lab", "report", str(tmp_path / "none")))
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
 def luminance(colour: str) -> float:
     """Return the relative luminance of a colour (WCAG 2)."""
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]

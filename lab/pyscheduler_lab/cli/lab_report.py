@@ -27,17 +27,19 @@ def command(folders: tuple[str, ...], output: str, title: str) -> None:
       pyscheduler simulate --trace philly --vc vc1 --compare fifo,binpack,kai --out results
       pyscheduler lab report results -o report.html
     """
+    from pyscheduler.cli.error_output import exits_after_mistakes
     from pyscheduler.framework.errors import ConfigError, os_error_text
     from pyscheduler_lab.cli.result_text import text_of
     from pyscheduler_lab.report.page import page_of
     from pyscheduler_lab.report.series import names_of, series_of_run
     from pyscheduler_lab.results.bundle import bundles_in
 
-    bundles = [bundle for folder in folders for bundle in bundles_in(Path(folder))]
-    runs = [series_of_run(bundle, name) for bundle, name in zip(bundles, names_of(bundles), strict=True)]
-    page = page_of(runs, title=title, text_of=text_of)
-    try:
-        Path(output).write_bytes(page)
-    except OSError as error:
-        raise ConfigError(os_error_text(error), source=f"--output: {output}") from error
+    with exits_after_mistakes(2):
+        bundles = [bundle for folder in folders for bundle in bundles_in(Path(folder))]
+        runs = [series_of_run(bundle, name) for bundle, name in zip(bundles, names_of(bundles), strict=True)]
+        page = page_of(runs, title=title, text_of=text_of)
+        try:
+            Path(output).write_bytes(page)
+        except OSError as error:
+            raise ConfigError(os_error_text(error), source=f"--output: {output}") from error
     click.echo(f"wrote {output}: {len(runs)} runs, {len(page):,} bytes")
