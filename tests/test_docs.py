@@ -197,13 +197,18 @@ def test_blocks_have_a_known_language() -> None:
 def test_links_lead_somewhere() -> None:
     """A relative link names a file, and its fragment a heading in it."""
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)\s]+)\)", BLOCK.sub("", page.read_text(encoding="utf-8"))):
-            if re.match(r"[a-z]+:", target):
-                continue
-            path, _, fragment = target.partition("#")
-            file = (page.parent / path).resolve() if path else page
-            assert file.exists(), (relative(page), target)
-            assert not fragment or fragment in anchors_of(file), (relative(page), target)
+        check_links(page)
+
+
+def check_links(page: Path) -> None:
+    """Check that the relative links of a page lead to a file, and to a heading of it."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", BLOCK.sub("", page.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, fragment = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), (relative(page), target)
+        assert not fragment or fragment in anchors_of(file), (relative(page), target)
 
 
 @cache

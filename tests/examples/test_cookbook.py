@@ -105,6 +105,6 @@ def test_pages_name_each_recipe(recipe: Path) -> None:
     """The README is short and its links work; the cookbook page and the table of the folder link to it."""
     page = recipe / "README.md"
     assert len(page.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
-    test_docs.test_links_lead_somewhere(page)
+    test_docs.check_links(page)
     for index in (COOKBOOK / "README.md", ROOT / "docs/how-to/cookbook.md"):
         assert f"{recipe.name}/README.md" in index.read_text(encoding="utf-8")
