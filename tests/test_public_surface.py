@@ -28,7 +28,7 @@ def modules_with_public_names(folder: Path) -> Iterator[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", distributions.FOLDERS, ids=lambda folder: folder.name)
 def test_public_names_exist_and_are_documented(folder: Path) -> None:
-    """What `__all__` of a module offers is there, once, and a class or function of ours has a docstring."""
+    """Each name in `__all__` exists and is listed once; each of our classes and functions has a docstring."""
     names = list(modules_with_public_names(folder))
     assert names
     for name in names:

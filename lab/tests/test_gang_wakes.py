@@ -1,4 +1,4 @@
-"""How soon gangs start when room is free, and how often they are tried until then, in virtual time.
+"""Gangs start soon after there is room for them, and are not tried too often until then, in virtual time.
 
 Gangs wait in a full cluster while other pods come, change and go, and nodes report their state; this makes no room.
 Then pods end, one gang's worth at a time.

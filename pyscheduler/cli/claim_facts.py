@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kube_objects.claims import claims_of
 from pyscheduler.api import PersistentVolumeClaim, ResourceClaim, ResourceClaimTemplate, kind_of
+from pyscheduler.cli.claim_templates import TEMPLATES
 from pyscheduler.cluster.kinds_within import within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from pyscheduler.api import KubeObject, Pod, ResourceKind
     from pyscheduler.cluster.object_sources import Read
@@ -17,7 +19,6 @@ __all__ = ["claim_facts"]
 
 _VOLUMES: Final = kind_of(PersistentVolumeClaim, "persistentvolumeclaims")
 _CLAIMS: Final = kind_of(ResourceClaim, "resourceclaims")
-_TEMPLATES: Final = kind_of(ResourceClaimTemplate, "resourceclaimtemplates")
 
 
 async def claim_facts(pod: Pod, read: Read, unread: Sequence[str]) -> list[str]:
@@ -38,11 +39,11 @@ async def claim_facts(pod: Pod, read: Read, unread: Sequence[str]) -> list[str]:
         return described
 
     texts = []
-    volumes = [*_volume_claims(pod)]
+    volumes = [each.name for each in claims_of(pod)]
     if volumes:
         texts.append(f"PersistentVolumeClaims {', '.join(map(await facts(_VOLUMES), volumes))}")
     if pod.spec.resource_claims:
-        claim, template = await facts(_CLAIMS), await facts(_TEMPLATES)
+        claim, template = await facts(_CLAIMS), await facts(TEMPLATES)
         made = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
         parts = []
         for each in pod.spec.resource_claims:
@@ -50,14 +51,6 @@ async def claim_facts(pod: Pod, read: Read, unread: Sequence[str]) -> list[str]:
             parts.append(claim(name) if name else f"of template {template(each.resource_claim_template_name or '')}")
         texts.append(f"ResourceClaims {', '.join(parts)}")
     return texts
-
-
-def _volume_claims(pod: Pod) -> Iterator[str]:
-    for each in pod.spec.volumes:
-        if each.persistent_volume_claim is not None:
-            yield each.persistent_volume_claim.claim_name
-        elif each.ephemeral is not None:
-            yield f"{pod.name}-{each.name}"
 
 
 def _described(item: KubeObject) -> str:

@@ -6,9 +6,9 @@ that waits for the claim does not read templates, so its message names none.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
-from pyscheduler.api import KubeObject, kind_of
+from pyscheduler.api import ResourceClaimTemplate, kind_of
 from pyscheduler.cli.explanation import INFO, Step
 
 if TYPE_CHECKING:
@@ -17,17 +17,9 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler.cluster.object_sources import Read
 
-__all__ = ["template_steps"]
+__all__ = ["TEMPLATES", "template_steps"]
 
-
-class _Template(KubeObject):
-    """A ResourceClaimTemplate; only its name matters."""
-
-    api_version: ClassVar[str] = "resource.k8s.io/v1"
-    kind: ClassVar[str] = "ResourceClaimTemplate"
-
-
-_TEMPLATES: Final = kind_of(_Template, "resourceclaimtemplates")
+TEMPLATES: Final = kind_of(ResourceClaimTemplate, "resourceclaimtemplates")
 
 
 async def template_steps(pod: Pod, read: Read, unread: Collection[str]) -> tuple[list[Step], str]:
@@ -39,8 +31,8 @@ async def template_steps(pod: Pod, read: Read, unread: Collection[str]) -> tuple
     wanted = [each for each in pod.spec.resource_claims if each.resource_claim_template_name and each.name not in made]
     if not wanted:
         return [], ""
-    known = {each.key for each in await read(_TEMPLATES)}
-    is_known = _TEMPLATES.resource not in unread
+    known = {each.key for each in await read(TEMPLATES)}
+    is_known = TEMPLATES.resource not in unread
     texts, missing = [], []
     for each in wanted:
         key = f"{pod.namespace}/{each.resource_claim_template_name}"

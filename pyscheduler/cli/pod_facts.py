@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kube_objects.resources import pod_requests
-from pyscheduler.api import QuantityError
+from pyscheduler.api import QuantityError, host_ports
 from pyscheduler.cli.disruption import first_few
 from pyscheduler.cli.explanation import INFO, Step
 from pyscheduler.cli.podgroup.summary import member_of, most_informative
@@ -67,12 +67,7 @@ def _asked(pod: Pod) -> Iterator[str]:
         yield str(error)
     if any(requests.values()):
         yield ", ".join(f"{amount(name, value)} {name}" for name, value in requests.items() if value)
-    ports = [
-        f"{port.host_port}/{port.protocol or 'TCP'}"
-        for each in (*spec.init_containers, *spec.containers)
-        for port in each.ports
-        if port.host_port
-    ]
+    ports = [f"{port}/{protocol}" for _, protocol, port in host_ports(pod)]
     if ports:
         yield f"host ports {', '.join(ports)}"
     if spec.node_selector:

@@ -50,7 +50,7 @@ _NAMED: Final = 5
 
 
 class _Spec(Wire):
-    """What a workload says about the number of its pods."""
+    """The fields of a spec that decide how many pods the workload has."""
 
     replicas: int | None = None
     parallelism: int | None = None

@@ -59,7 +59,7 @@ def nearest_misses(found: Evaluation, notes: list[str]) -> list[Miss]:
     rejected = _rejected(found)
     for plugin, (nodes, reasons) in rejected.items():
         text = _text(found, found.state, plugin, nodes, notes)
-        names = () if found.pre_filter is not None else [nodes.name(row) for row in range(min(_ASKED, len(nodes)))]
+        names = () if found.pre_filter is not None else _first_names(nodes)
         misses.append(Miss(plugin=plugin, nodes=len(nodes), examples=names, reasons=", ".join(reasons), text=text))
     if found.obstacles is None:
         return sorted(misses, key=lambda miss: (-miss.nodes, miss.plugin))
@@ -83,7 +83,7 @@ def closest_nodes(found: Evaluation) -> str:
     everywhere = obstacles.everywhere
     texts = []
     for plugins, nodes in obstacles.closest(found.all_nodes):
-        names = ", ".join(nodes.name(row) for row in range(min(_ASKED, len(nodes))))
+        names = ", ".join(_first_names(nodes))
         names += f" and {len(nodes) - _ASKED} more" if len(nodes) > _ASKED else ""
         if not plugins:
             verb = "rejects" if len(everywhere) == 1 else "reject"
@@ -96,6 +96,10 @@ def closest_nodes(found: Evaluation) -> str:
         verb = "rejects" if len(plugins) == 1 else "reject"
         texts.append(f"{besides}only {' and '.join(plugins)} {verb} {names}{f': {why}' if why else ''}")
     return "; ".join(texts)
+
+
+def _first_names(nodes: Nodes) -> list[str]:
+    return [nodes.name(row) for row in range(min(_ASKED, len(nodes)))]
 
 
 def _rejected(found: Evaluation) -> dict[str, tuple[Nodes, list[str]]]:

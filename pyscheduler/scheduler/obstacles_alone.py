@@ -19,6 +19,7 @@ from pyscheduler.framework.interfaces import FilterPlugin, PreFilterPlugin, PreF
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.framework.status import Code, Status
 from pyscheduler.framework.trial import Trial, TrialKind
+from pyscheduler.runtime.extension_points.points import is_columnar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,7 +95,7 @@ def _filtered(plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: Nodes) -
     """Return bool[n]: which nodes a Filter plugin rejects; none if it fails."""
     rejected = np.zeros(len(nodes), dtype=np.bool_)
     try:
-        if type(plugin).filter_nodes is not FilterPlugin.filter_nodes:
+        if is_columnar(type(plugin), ExtensionPoint.FILTER):
             statuses = plugin.filter_nodes(state, pod, nodes)
             return rejected if statuses is None else ~statuses.passed()
         for row in range(len(nodes)):

@@ -125,7 +125,7 @@ class Plan:
 
     @property
     def notes(self) -> Sequence[str]:
-        """What the readers of the traces left out."""
+        """Notes about jobs and columns that the readers of the traces left out."""
         return [*dict.fromkeys(note for place in self.places for note in place.notes)]
 
     def cells(self) -> list[Cell]:
