@@ -1,14 +1,12 @@
 """The base class of the transports to an API server: it makes the client, measures requests, and fences writes.
 
-The fence lets writes through only while this replica leads. Time passes between the decision to bind and the request: a
-binding may wait for the rate limit or for a retry. So right before bytes are sent, the fence checks that this replica
-still has the lease. A transport repeats this check if a request had to wait for a connection or for credentials. Reads
-always pass, because a standby keeps its caches up to date. Events pass, too, because they report what this replica did
-while it led.
+The fence refuses writes while this replica does not lead. Time passes between the decision to bind a pod and the
+request, because the request may wait for the rate limit or for a retry. So the fence checks the lease right before the
+request is sent. Reads pass, because a standby keeps its caches up to date. Events pass, because they report what this
+replica did while it led.
 
-Requests are measured as client-go measures them: how many, how long, how large. Watches are counted when they begin;
-they have neither a time nor a size. Requests that renew the lease are not counted; they use another transport in
-another thread. Source: client-go, `rest/request.go`.
+Requests are measured as client-go measures them. A watch is counted when it begins; it has neither a duration nor a
+size. Source: client-go, `rest/request.go`.
 """
 
 from __future__ import annotations

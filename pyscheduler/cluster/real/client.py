@@ -1,14 +1,13 @@
 """The scheduler's client of an API server: informers, reads, writes and events, with rate limits and retries.
 
-The requests of informers are sent at once. All other requests wait for the rate limit, and also while too many requests
-are in flight (see `concurrency`). A request is retried only if it cannot take effect twice:
+Informers send their requests at once. Other requests wait for the rate limit, and while too many requests are in flight
+(see `concurrency`). A request is retried only if it cannot take effect twice:
 
-- reads, patches, deletions and evictions after a broken connection or a temporary error of the server;
-- every request after 408, 429 and 503, because the server refused it before doing anything (but not an eviction that a
-  disruption budget forbids).
+- Reads, patches, deletions and evictions are retried after a broken connection or a temporary error of the server.
+- Every request is retried after 408, 429 and 503, because the server refused it before doing anything. An eviction that
+  a disruption budget forbids is not retried.
 
-If the answer to a binding is lost, the client reads the pod; its node shows whether the binding happened. Informers
-have no limits: their requests are few, and all decisions depend on their data.
+If the answer to a binding is lost, the client reads the pod, which shows whether the binding happened.
 """
 
 from __future__ import annotations

@@ -1,26 +1,25 @@
 """Limits the requests in flight at once to as many as the API server keeps up with, at most 64.
 
-The limit, called the window, follows additive increase and multiplicative decrease, as in TCP (RFC 5681):
+The limit is called the window. Like TCP (RFC 5681), it grows slowly and shrinks fast:
 
 - A window of n grows by one after n good answers, if at least half of the window was in use (RFC 7661).
-- A refusal cuts the window to half of the requests that were in flight when the refused request was sent. Refusals are:
-  429 to any request, unless a disruption budget forbids the eviction; 503 or 504 to a write; no answer for over a
-  second. If requests that were sent before a cut are refused, too, they cause no second cut.
-- For the time in `Retry-After` (one second without that header, five at most), the window stays below the number of
-  requests at which the server refused. If a window of one is refused, no request is sent for that time.
+- A refusal cuts the window to half of the requests that were in flight when the refused request was sent. Requests that
+  were sent before the cut cause no second cut.
+- These answers count as refusals: 429, unless a disruption budget forbids the eviction; 503 or 504 to a write; no
+  answer after more than a second.
+- After a refusal, the window stays below the refused number of requests for the time in `Retry-After`. This time is one
+  second without the header, and five seconds at most. If the window was one, no request is sent for that time.
 
-A slow answer alone is weak evidence that the server is overloaded. So a slow write cuts the window to half, and to
-eight at least, only if the write took longer than a second (the SLO of Kubernetes for writes) and more than twice as
-long as the quickest recent one, and if more than eight requests were in flight. An admission webhook that always takes
-two seconds would not get faster with fewer requests.
+A slow write cuts the window, too, but not below eight. It does so only if the write took longer than a second and more
+than twice as long as the quickest recent one. (One second is Kubernetes' objective for writes.) The comparison matters
+because an admission webhook that always takes two seconds would not get faster with fewer requests.
 
-Requests wait in three classes, each in order of arrival. Bindings, evictions, nominations and reads come first.
-Statuses and conditions (deferred) get every fourth turn while requests of the first class wait, so they are late but
-not starved. Events (background) wait until no other request waits, and take half of the window at most. Lists and
-watches of informers, and requests for the lease, are not limited.
+Bindings, evictions, nominations and reads are sent first. Statuses and conditions get every fourth turn while those
+wait. Events are sent when no other request waits, and take at most half of the window (but at least one request).
+Lists, watches and requests for the lease have no limit.
 
-Differs from kube-scheduler: client-go limits requests per second, and leaves the number in flight to the server; each
-refused request waits by itself, while all others go on.
+Differs from kube-scheduler: client-go limits requests per second, and leaves the number in flight to the server. There,
+a refused request waits while all others go on.
 """
 
 from __future__ import annotations

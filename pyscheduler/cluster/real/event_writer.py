@@ -1,12 +1,11 @@
 """Sends Events to the API server in the background, and counts repeated events as one series, as client-go does.
 
-Events that differ only in note and time are one series. The first event is created on the API server, the second makes
-it a series of two, and further ones are only counted. The count is written every half hour while the series continues,
-and once more after six minutes without a repetition; then the series ends. Four workers send requests. Requests about
-the same series are sent one after another, so that the event is created before its count is patched.
+Events that differ only in note and time are one series. The first event is created, the second one makes it a series of
+two, and further ones are only counted. The count is written every half hour, and once more when the series ends: after
+six minutes without a repetition.
 
-Bindings come first: events have a rate limit of their own, and are sent when no other request waits (see
-`concurrency`). If the queue is full, new events are dropped and counted. Source: client-go `tools/events`.
+Events must not delay bindings. So they have a rate limit of their own, and are sent when no other request waits (see
+`concurrency`). If the queue is full, new events are dropped. Source: client-go `tools/events`.
 """
 
 from __future__ import annotations

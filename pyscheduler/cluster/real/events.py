@@ -1,8 +1,7 @@
 """Makes the Events that the scheduler records about objects: events.k8s.io/v1, with kube-scheduler's fields.
 
-The name of an Event usually consists of the name of the object that the Event is about, and the time in nanoseconds.
-The Event's namespace is that of the object, or `default` if the object has none. The deprecated fields for old clients
-are left out. Source: client-go `tools/events`.
+An Event is in the namespace of its object, or in `default` if the object has none. The deprecated fields for old
+clients are left out. Source: client-go `tools/events`.
 """
 
 from __future__ import annotations

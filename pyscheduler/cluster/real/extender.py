@@ -1,6 +1,5 @@
 """The connection to a scheduler extender: HTTP or HTTPS, with the TLS settings of the extender's configuration.
 
-Connections are kept open. Environment variables can name a proxy (`proxies`).
 Differs from kube-scheduler: only the redirects 307 and 308 are followed, which repeat method and body; an answer of
 more than 256 MiB is refused. Source: kube-scheduler 1.36, `NewHTTPExtender`, `makeTransport`.
 """

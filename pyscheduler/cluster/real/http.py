@@ -1,14 +1,11 @@
 """The HTTP transport: connections to an API server, with credentials that are renewed in time.
 
-There are three sets of connections. Writes use a pool of keep-alive connections (`write_connections`). Reads, and
-writes through a proxy, use a bounded pool of aiohttp. Each watch has a connection of its own, because a watch takes
-minutes. The body of a watch is read in chunks as they arrive, and not line by line: each event is one line, and aiohttp
-reads lines only up to a fixed length.
+Writes use the keep-alive connections of `write_connections`. Reads, and writes through a proxy, use a pool of aiohttp.
+Each watch has a connection of its own, because a watch takes minutes. The body of a watch is read in chunks, because an
+event is one line, and aiohttp limits the length of lines.
 
-From a remote API server, the client requests compressed answers, unless the kubeconfig says `disable-compression`. The
-server compresses answers of 128 KiB or more; a page of pods shrinks to a tenth. From a server on the same machine, the
-client requests uncompressed answers, because compression would only cost CPU: for the client as much as decoding the
-JSON, and for the server several times as much.
+From a remote API server, the client requests compressed answers, unless the kubeconfig says `disable-compression`. A
+page of pods shrinks to a tenth. On the same machine, compression would only cost CPU.
 """
 
 from __future__ import annotations

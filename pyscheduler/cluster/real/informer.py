@@ -1,19 +1,15 @@
 """List and watch: keep a local copy of one kind of object, and report its changes to the handlers.
 
-An informer lists in pages, then watches from the version of the list. When a watch ends, breaks or falls silent, the
-next watch continues from the latest version. `informer_rules` decides when the informer lists again; the handlers then
-get the difference between the new list and the copy. Silence alone is no failure: an API server may send a bookmark
-only every ten minutes. After a failure, the informer waits for a backoff, which is reset after a while without
-failures.
+An informer lists in pages, then watches from the version of the list. When a watch ends, the next watch usually
+continues from the latest version. `informer_rules` decides when to list again; the handlers then get the difference
+between the new list and the copy. After a failure, the informer waits for a backoff.
 
-An object that cannot be decoded is counted and skipped; the copy keeps its last readable state. If the CRD of an
-optional kind is absent, the copy is empty, and the informer looks for the kind from time to time. The server may refuse
-access to optional kinds that are not built in. It may also refuse access to kinds of devices; then pods that need
-devices wait. If the server refuses the first list of any other kind, the scheduler ends, because its decisions would be
-wrong.
+An object that cannot be decoded is skipped; the copy keeps its last readable state. If the CRD of an optional kind is
+absent, the copy is empty, and the informer looks for the kind every few seconds. The server may refuse access to some
+kinds: to optional kinds that are not built in, and to the kinds of devices. If it refuses the first list of another
+kind, the scheduler ends, because its decisions would be wrong.
 
-Handlers run on the event loop, in order, one object at a time. During long lists and bursts, other tasks run in
-between.
+Handlers run on the event loop, one object at a time. During long lists and bursts, other tasks run in between.
 
 Differs from kube-scheduler: pyscheduler works without a built-in kind whose API group or version is not served.
 """

@@ -1,10 +1,10 @@
 """The rules of list and watch, without I/O: an informer reports what happened, and asks what to do next.
 
-A watch continues from the version of the last event or bookmark. An informer lists again after a 410, after an event
-that contradicts its copy, after repeated silence, and after watches that keep failing or ending at once. After a broken
-or silent connection, the informer first checks whether the version is still valid. It may be invalid because the server
-was restored from a backup. Such a server accepts a watch from a version that it has not reached yet, and sends no
-events until it reaches this version.
+A watch continues from the version of the last event or bookmark. The informer lists again if the server has forgotten
+this version (410), if an event contradicts the copy, or after repeated failures or silence.
+
+A server that was restored from a backup may not have reached the version yet. It accepts a watch from this version, but
+sends no events. So after a broken or silent connection, the informer first checks the version with a short list.
 """
 
 from __future__ import annotations

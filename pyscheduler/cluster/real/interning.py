@@ -1,8 +1,6 @@
 """Store equal parts of many objects once, such as the tolerations of running pods and the images of nodes.
 
-A running pod of a plain deployment shrinks from 4.9 to 3.7 kB, a node with twenty images from 6.1 to 2.4 kB. The search
-for equal parts takes one to two microseconds per object. Pods are searched only after a kubelet has reported that they
-run.
+A running pod of a plain deployment shrinks from 4.9 to 3.7 kB, a node with twenty images from 6.1 to 2.4 kB.
 """
 
 from __future__ import annotations

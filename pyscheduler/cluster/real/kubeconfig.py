@@ -1,7 +1,6 @@
 """Find the mistake in a kubeconfig and name the file, the entry and the missing part.
 
-The official client reads kubeconfigs, but its errors describe its own data structures. So this module reads the files
-first, and checks only the parts in which it can name a mistake.
+The official client reads kubeconfigs later, but its errors describe its own data structures.
 """
 
 from __future__ import annotations

@@ -11,12 +11,11 @@ runs the keeper in a thread of its own.
     finally:
         await elector.release()
 
-`is_leader` compares the time of the last renewal with a clock, so it is right at any moment. In a process that was
-suspended for a minute, `is_leader` is False at once, although the process does not know yet that another replica
-leads. Then `lost` returns, and `on_lost` is called, when the program's event loop runs.
+`is_leader` compares the time of the last renewal with a clock. So it is False at once when a stopped process continues
+a minute later. `lost` returns a little later, when the program's event loop runs.
 
-With a `heartbeat`, the lease is renewed only while that event loop runs. If the loop is blocked for `retryPeriod`,
-renewals stop; if it stays blocked for `renewDeadline`, the lease is lost.
+With a `heartbeat`, the lease is not renewed while the program's event loop is blocked for `retryPeriod` or longer. Then
+another replica can take over.
 
 Differs from kube-scheduler:
 

@@ -1,13 +1,10 @@
 """Reads, creates and replaces the Lease of leader election as `lease_rules` says, until the lease is lost or released.
 
-If a write is refused, an attempt continues with a read and at most one more write. A leader begins with the write,
-because it knows what it wrote last; it reads only if the write is refused. The timeout of a request is half of the
-renew deadline, so that another attempt is possible if a connection hangs. A leader's request also ends at the latest
-when its leadership ends.
+A leader renews with a single write, because it knows what it wrote last. It reads the lease only if the write is
+refused. A request may take half of the renew deadline, so that a second attempt is possible if a connection hangs.
 
-Before this replica takes part in the election, the keeper only reads, so that it knows how long another replica's lease
-is valid. While the program's event loop is blocked, the keeper does not renew the lease, so that another replica can
-replace this leader.
+Before this replica takes part in the election, the keeper only reads the lease. So it knows early how long the lease of
+another replica is valid.
 """
 
 from __future__ import annotations

@@ -4,11 +4,13 @@ Two rules keep two replicas from leading at once. Each replica measures time wit
 
 * A leader stops `renew_deadline` seconds after it *sent* the last renewal that was accepted.
 * A standby takes a lease with another holder only after it has *watched* the lease unchanged for the
-  `leaseDurationSeconds` written in it. The standby saw the last renewal after the leader sent it, so the leader stops
-  first. The time between, lease duration minus renew deadline, is a margin for clocks that run at different speeds.
+  `leaseDurationSeconds` written in it.
 
-Timestamps in the lease are for people; a replica whose wall clock is hours off takes part like any other. If two
-replicas write at the same moment, the API server decides: every write names the version that it replaces.
+A standby sees a renewal after the leader sent it, so the leader stops first. The lease duration must be longer than the
+renew deadline. The difference is a margin for clocks that run at different speeds.
+
+Timestamps in the lease are for people, so wall clocks may be wrong. If two replicas write at the same moment, the API
+server accepts one write: every write names the version that it replaces.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Runs the `LeaseKeeper`, which renews the Lease, in a thread of its own, so that a busy scheduler does not lose it.
 
-The scheduler's event loop may be busy for seconds, for example with the first list of a large cluster, and could not
-renew the lease in time. So the keeper runs in a second thread, with an event loop and a transport of its own. `post`
-calls a function on the keeper's loop, `report` on the loop of the main thread.
+The scheduler's event loop may be busy for seconds, for example with the first list of a large cluster. The keeper's
+thread has an event loop of its own. `post` calls a function on the keeper's loop, `report` on the loop of the main
+thread.
 
-With a virtual clock, as in tests, nothing is late. So the keeper then runs on the caller's loop with the caller's
-clock.
+With a virtual clock, as in tests, the keeper runs on the caller's loop.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
 """The informer's local copy of the objects of one kind, and the handlers of their changes.
 
-A list, or an event of a watch, is compared with the copy, and the handlers get the differences: objects that were
-added, updated or deleted. What the copy has already is not reported again. An object that was deleted and created again
-under the same name has another uid. Handlers see a deletion and an addition then, even if the informer missed the
-deletion.
+A list, or an event of a watch, is compared with the copy, and the handlers get the differences. An object that was
+deleted and created again under the same name has another uid. Handlers then see a deletion and an addition, even if the
+informer missed the deletion.
 
-If an object cannot be decoded, its last readable state stays in the copy, until a readable state or its deletion comes.
-
-If an event has an object in an older version than the copy, the event is ignored. Only versions that are numbers, as
-API servers send them, are compared.
+If an object cannot be decoded, its last readable state stays in the copy. An event with an older version than the copy
+is ignored.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
 """Logs failures of lists and watches: one warning for all of them, and one line when all work again.
 
 While the API server is down, every informer fails, again and again. One second after the first failure, a warning says
-how many watches are down. The warning is repeated after 10 s, then 20 s, 40 s and so on; the interval grows to ten
-minutes at most. Failures of single informers are logged at debug level.
+how many watches are down. It is repeated after 10 s, then 20 s, 40 s and so on, up to ten minutes.
 
 Two problems are logged separately: the server cannot be reached or is overloaded, and the server refuses a resource,
-for example with 403. A refusal may continue when the server can be reached again.
+for example with 403.
 
-When the first watch works again, all other failing watches are retried at once. Otherwise each would wait up to half a
-minute. Refused watches are retried, too: a server that has just started may refuse a resource that it serves a second
-later.
+When one failing watch works again, the others are retried without waiting for the rest of their backoff. Refused
+watches are retried, too, because a server that has just started may refuse a resource that it serves a second later.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Delays between retries, a timeout for streams that fall silent, and breaks in long work, in which other tasks run.
 
-`Backoff`, `Watchdog` and `Slices` measure time with the `Clock` that they are given, because tests and simulations use
-a virtual clock. asyncio's own timeouts measure real time.
+The classes measure time with the given `Clock`, because tests and simulations use a virtual clock.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Find the proxy for an API server or an extender in the environment variables.
 
-The variables are read as Go programs (kubectl, kube-scheduler) read them, because users write them for these programs:
-NO_PROXY may hold networks (`10.0.0.0/8`, often used to exclude the cluster's own addresses) and `*.domain`, and a proxy
-may be named without its scheme. Python's standard library supports none of this.
-
+The variables are read as Go programs such as kubectl read them, because users write them for these programs. For
+example, NO_PROXY may contain networks (`10.0.0.0/8`), and a proxy may have no scheme.
 Source: `golang.org/x/net/http/httpproxy`.
 """
 

@@ -1,7 +1,4 @@
-"""Limits the requests per second of a client: a token bucket, as in client-go's flow control.
-
-Requests pass in order of arrival. With a `qps` of 0 or less, no request waits. Time is that of the given `Clock`.
-"""
+"""Limits the requests per second of a client: a token bucket, as in client-go's flow control."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Converts error answers of the API server to exceptions (`APIError` and its subclasses).
 
-An API server explains a refusal in a `Status`. Any other text, such as a proxy's error page, is quoted in one line, so
-that the reader sees who answered. A 404 is a `NotFoundError` only if its body is one that API servers send: the
-scheduler must not take the 404 of a misconfigured proxy for the deletion of objects.
+An API server explains a refusal in a `Status`. Any other text, such as a proxy's error page, is quoted in one line. A
+404 is a `NotFoundError` only if its body is one that API servers send. Otherwise the scheduler would take the 404 of a
+misconfigured proxy for the deletion of an object.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Keep-alive connections for writes to the API server: thousands of small requests a second, each with a short answer.
 
-A general HTTP client handles URL, redirects, cookies, timers and tables of headers for each request. That takes several
-times as long as sending a binding and reading its answer. In this module, asyncio carries the bytes and does TLS,
-httptools parses the answers, and the bytes that all requests have in common are prepared once. Lists, watches and
-requests through a proxy use aiohttp.
+A general HTTP client handles redirects, cookies and tables of headers for each request. That takes several times as
+long as sending a binding and reading its answer. So asyncio carries the bytes here, and httptools parses the answers.
 
-Each connection carries one request at a time. The module `concurrency` limits the requests in flight, and so the
-connections. A request takes the connection that was used last; connections that stay idle are closed.
+Each connection carries one request at a time. The connection that was used last is used first, so that the others stay
+idle and are closed.
 """
 
 from __future__ import annotations
