@@ -1,8 +1,7 @@
 """Convert plain values to typed objects, strictly, and report every mistake.
 
-cattrs calls the conversion function that is registered for a type. The functions of this module accept no coercion
-between text, numbers and booleans, and no unknown keys; they collect all mistakes with their paths. `null` has the
-meaning of Go's decoder: a key with `null` counts as missing, and in a list `null` is the empty value.
+An unknown key is a mistake, and so is text for a number. A key with the value `null` counts as missing, as in Go's
+decoder. cattrs calls the functions of this module, which collect the mistakes with their paths.
 
 Differs from kube-scheduler: `null` is accepted for all durations; kube-scheduler rejects it for most.
 """

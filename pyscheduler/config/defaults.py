@@ -1,9 +1,8 @@
 """Merge the plugins of a profile with the default plugins, and fill in the args of enabled in-tree plugins.
 
-A profile changes the default plugins of each extension point. Plugins that the profile enables are appended in its
-order. If the profile enables a default plugin again, this changes the plugin's weight but not its position. Disabled
-plugins are removed, `*` removes all defaults. The names of disabled plugins are kept: without them, the runtime would
-add these plugins to the extension point again, because `multiPoint` enables them.
+At each extension point, the plugins that the profile enables are appended to the defaults. If the profile enables a
+default plugin, the plugin gets the profile's weight and keeps its position. Plugins that the profile disables are
+removed. Their names are kept: otherwise, the runtime would add them again, because `multiPoint` enables them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Parse `--feature-gates A=true,B=false` by kube-scheduler 1.36's rules.
 
-A gate that is not named has its default; `AllAlpha` and `AllBeta` set all other gates of their stage. The result is a
-mapping from every known gate to whether it is enabled.
-
-Features that are not implemented stay disabled (the module `known_gates` says which these are); `warnings_of` lists the
-unimplemented features that the flag would enable, by name or by stage, and the settings without effect.
+`AllAlpha` and `AllBeta` set the gates of their stage that are not named. Features that are not implemented stay
+disabled; `warnings_of` names those that the flag would enable.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Map the attributes of a class to keys of a file, for reading and for printing.
 
-A configuration contains objects of two kinds of classes. The keys of attrs classes follow the rules of
-`framework.plugin_args`. API types of `api` (node affinity, spread constraints) define their keys themselves.
+The keys of attrs classes follow the rules of `framework.plugin_args`. API types (node affinity, spread constraints)
+define their keys themselves.
 """
 
 from __future__ import annotations

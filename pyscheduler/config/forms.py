@@ -1,9 +1,7 @@
 """Reads configuration that was written for another scheduler: a whole file, or the args of one of its plugins.
 
-Such args can also change the plugins of their profile.
-
-A Python package offers a `ConfigurationForm` by an entry point in the group `pyscheduler.configuration`. The forms are
-imported if a file is no KubeSchedulerConfiguration, or has args of a plugin that kube-scheduler does not have.
+Such args can also change the plugins of their profile. A Python package offers a `ConfigurationForm` by an entry point
+in the group `pyscheduler.configuration`. The entry points are loaded only if a configuration may need them.
 """
 
 from __future__ import annotations

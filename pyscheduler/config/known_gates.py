@@ -1,8 +1,6 @@
 """The feature gates that kube-scheduler 1.36 knows, with their defaults and dependencies.
 
 The list includes gates of the kubelet and the API server, so that one `--feature-gates` value serves every component.
-Most gates do not affect scheduling. Of the gates that the scheduler reads, most are locked or implemented;
-`NOT_IMPLEMENTED` and `NO_EFFECT` list the others.
 
 Differs from kube-scheduler: gates in `NOT_IMPLEMENTED` stay off, with a warning, whatever the flag says. The
 dependencies of gates that the scheduler does not read are not checked.

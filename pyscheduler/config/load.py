@@ -1,11 +1,12 @@
 """Load a configuration from a file or a text, or return the default configuration.
 
-One `ConfigError` reports duplicate keys, unknown keys, wrong types and bad values together. If a part has the wrong
-type, the rest is still checked.
+One `ConfigError` reports all mistakes together. If a part has the wrong type, the rest is still checked.
 
-The file may also be a ConfigMap, as `kubectl get configmap -o yaml` prints it; the text of its only key is the
-configuration. It may be a snapshot of a scheduler, or the configuration file of another scheduler, if a package
-registers that form (see `forms`).
+The file may also be:
+
+- a ConfigMap, as `kubectl get configmap -o yaml` prints it, if its only key has the configuration
+- the zip file of a scheduler's `/debug/snapshot`
+- the configuration file of another scheduler (see `forms`)
 
 Differs from kube-scheduler: without a file, the single profile is named `pyscheduler`. In a file, a single profile
 without a `schedulerName` is `default-scheduler`, as in kube-scheduler.

@@ -1,7 +1,7 @@
 """Convert profiles to the form that the runtime needs: names, orders, weights, and args of the plugins' classes.
 
-The args of kube-scheduler's own plugins were converted when the file was read. The args of other plugins are converted
-in this module, because their classes are known only now. A message about a mistake says which field of the file it is.
+This module converts the args of third-party plugins, because their classes are known only now. The args of
+kube-scheduler's own plugins were converted when the file was read.
 """
 
 from __future__ import annotations

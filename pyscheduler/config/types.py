@@ -1,7 +1,7 @@
 """KubeSchedulerConfiguration v1 as typed objects, with defaults.
 
-Attributes are the file's keys in snake_case, in kube-scheduler's order; names of durations end in `_seconds`. This
-module has the defaults of single values; `defaults` adds the default plugins and their args.
+The attributes have kube-scheduler's order. This module has the defaults of single values; `defaults` adds the default
+plugins and their args.
 
 Differs from kube-scheduler: `leaderElection.resourceName` is `pyscheduler`, so that both programs can run side by side.
 """

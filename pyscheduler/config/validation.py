@@ -1,7 +1,5 @@
 """Validate a completed configuration, with kube-scheduler's messages.
 
-`args_validation` checks the args of plugins.
-
 Differs from kube-scheduler: this module also rejects a plugin without a name and bad args of NodeResourcesFit;
 kube-scheduler does so when it builds the profile.
 """

@@ -1,12 +1,10 @@
 """Read YAML into plain values, as kube-scheduler does.
 
-kube-scheduler converts YAML to JSON first, with Go's YAML 1.1 library, which has its own rules for plain scalars:
-`yes`, `on` and `y` are booleans, `1e3` is a number, `010` is eight, dates and `1:30` are text. So libyaml parses the
-text, and this module builds the values from its events: dicts with text keys, lists, text, integers, floats, booleans,
-None.
+Go's YAML library has its own rules for text without quotes: `yes`, `on` and `y` are booleans, `1e3` is a number, `010`
+is eight, dates and `1:30` are text. So libyaml only parses the text, and this module builds the values from libyaml's
+events. The events also give the line of each key, for messages.
 
-Building from events needs no recursion, and keeps the line of each key. Two equal keys are a mistake, even if one of
-the two comes from a merge (`<<`).
+Two equal keys are a mistake, even if one of the two comes from a merge (`<<`).
 
 Differs from kube-scheduler: a second document in the file is rejected rather than ignored, unless it is empty.
 """

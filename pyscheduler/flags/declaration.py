@@ -5,9 +5,8 @@
         lease_duration: float = flag(15.0, DURATION, "How long ...", name="leader-elect-lease-duration")
 
 `options` returns the click options for such a class, and `collect` makes an object of the class from click's
-parameters. A flag that is not on the command line has its default; `given` yields the flags that are on the command
-line. The syntax is kube-scheduler's: `--flag=value` and `--flag value`, `--flag` and `--flag=false` for booleans, `_`
-for `-`.
+parameters. The syntax is kube-scheduler's: `--flag=value` or `--flag value`, `--flag` for a boolean, and `_` may be
+written for `-`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Check the flags of `pyscheduler run` and apply them to the configuration.
 
-As in kube-scheduler, flags of leader election override the configuration file, and deprecated flags have an effect only
-if there is no configuration file (except `--pod-max-in-unschedulable-pods-duration`). A flag that pyscheduler cannot
-obey is rejected, unless it is harmless to ignore the flag.
+As in kube-scheduler, flags of leader election override the configuration file. With a configuration file, deprecated
+flags have no effect (except `--pod-max-in-unschedulable-pods-duration`).
 
 Differs from kube-scheduler: `--kubeconfig` has an effect with `--config`, too, and the log names deprecated flags that
 are ignored.

@@ -1,6 +1,6 @@
 """Parse values of flags as Go does, so that a value has the same meaning as in kube-scheduler.
 
-Each parser takes the text of a flag and raises `ValueError` with the message of Go's library.
+Each parser raises `ValueError` with the message of Go's library.
 
 Source: strconv, time and net of Go; pflag; component-base's cli/flag and logs/api/v1.
 """

@@ -1,8 +1,5 @@
 """Every flag of `pyscheduler run`: kube-scheduler 1.36's, in its sections and with its defaults, and a few more.
 
-The classes declare the flags with their help. `effective_config` applies the flags to the configuration, and rejects
-flags that pyscheduler cannot obey. `serving` reads the flags of the HTTPS port.
-
 Differs from kube-scheduler: the lease is named `pyscheduler`, `-v` defaults to 2, and `--kubeconfig` has an effect with
 `--config`, too.
 
