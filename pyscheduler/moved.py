@@ -1,7 +1,7 @@
 """Keeps old import names working for one version: the import of a moved module, class or function warns and succeeds.
 
-The import finder of this module comes first in `sys.meta_path`. Otherwise Python's own finders would search the
-`__path__` of a moved package, and import its modules a second time under their old names.
+The import finder of this module comes first in `sys.meta_path`. Otherwise Python's own finders would import the modules
+of a moved package a second time, under their old names.
 """
 
 from __future__ import annotations

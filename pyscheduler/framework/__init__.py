@@ -2,8 +2,7 @@
 
 Belongs here: a class per extension point, `Status` and `Code`, `CycleState`, `NodeInfo`, `PodInfo`, cluster events and
 queueing hints, the `Handle` with all that it offers to plugins, and profiles as `runtime` reads them. Does not belong
-here: the runtime, the queue, the cache, any I/O. Beside the standard library, this package imports `api`,
-`kube_objects`, attrs, msgspec and numpy; `hooks` also imports pluggy.
+here: the runtime, the queue, the cache, any I/O.
 """
 
 from __future__ import annotations

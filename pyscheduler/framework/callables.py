@@ -1,7 +1,4 @@
-"""Inspects functions and classes that the scheduler calls: their origin, their arguments, the object they belong to.
-
-For example, plugins outside of the package `pyscheduler` are checked and measured, and in-tree plugins are not.
-"""
+"""Inspects functions and classes that the scheduler calls: their origin, their arguments, the object they belong to."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
 """Returns the cluster events that follow from an update of a pod or a node.
 
 The API server sends the new object, and does not say what changed. Plugins register for specific changes that may help
-their pods, such as a node's label or a smaller request. So the functions compare the old and the new object, and return
-an event for each change, as specific as possible.
-
-The functions have no side effects and never raise; event handlers report malformed objects.
+their pods, such as a node's label or a smaller request. So the functions compare the old and the new object.
 Source: kube-scheduler 1.36, `pkg/scheduler/framework/events.go`, with its default feature gates.
 """
 

@@ -1,9 +1,8 @@
 """`CycleState`: data that a plugin keeps between the extension points of one scheduling cycle.
 
-The scheduler creates the state at the start of a cycle, passes it on to the pod's binding cycle, and drops it at the
-end. Before the scheduler tries out changes of the cluster, for example to find preemption victims, it clones the state.
-So a value that a plugin changes after PreFilter needs a `clone()`. A value without `clone()` is shared by all clones
-and must not change.
+The pod's binding cycle gets the same state. Before the scheduler tries out changes of the cluster, for example to find
+preemption victims, it clones the state. So a value that a plugin changes after PreFilter needs a `clone()`. A value
+without `clone()` is shared by all clones and must not change.
 """
 
 from __future__ import annotations

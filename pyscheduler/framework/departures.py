@@ -1,9 +1,7 @@
 """Estimates when pods that are being deleted will be gone from their node, and which of them may never go.
 
-A preemption victim frees its resources only when the kubelet of its node reports that the pod has ended. The kubelet of
-a node that is not ready may never report that, and a pod may outlive its grace period, for example because a volume
-cannot be unmounted. So a victim counts as stuck if its node is not ready, or 30 s after the end of its grace period.
-Without this rule, the preemptor would wait for such a victim for ever.
+A preemption victim may never end: its node may be down, or a volume cannot be unmounted. Then the preemptor would wait
+for ever. So a victim counts as stuck if its node is not ready, or 30 s after the end of its grace period.
 """
 
 from __future__ import annotations

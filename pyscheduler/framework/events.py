@@ -1,9 +1,8 @@
 """Cluster events and queueing hints: which event may make a rejected pod schedulable.
 
-A plugin that rejects pods registers the events after which it may accept them (`events_to_register`), each with an
-optional hint function. When such an event arrives, the queue calls the hints of the plugins that rejected the pod, and
-of no others. The labels of events and the bits of `ActionType` are the same as in kube-scheduler. Labels appear in log
-lines and in the metric `scheduler_queue_incoming_pods_total`.
+A plugin that rejects pods registers the events after which it may accept them (`events_to_register`). When such an
+event arrives, the queue calls the plugin's hint, if it has one, for the pods that the plugin rejected. Labels of events
+and bits of `ActionType` are the same as in kube-scheduler. The labels appear in logs and metrics.
 """
 
 from __future__ import annotations

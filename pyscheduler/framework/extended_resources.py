@@ -1,9 +1,9 @@
 """Maps extended resources to the device classes (DRA) that provide them, for the plugins of one profile.
 
-A pod may request devices as an extended resource. Then a device class names the resource (`spec.extendedResourceName`),
-or the resource is named after the class (`deviceclass.resource.kubernetes.io/<name>`). On nodes that do not offer the
-resource themselves, NodeResourcesFit leaves the check to DynamicResources. Both plugins read the mapping of this
-module. DynamicResources supplies the classes; without that plugin, no resource has a class.
+A device class can provide an extended resource that pods request. The class names the resource
+(`spec.extendedResourceName`), or the resource is named after the class (`deviceclass.resource.kubernetes.io/<name>`).
+If a node does not offer such a resource itself, NodeResourcesFit leaves the check to DynamicResources. Without the
+plugin DynamicResources, the mapping is empty.
 
 Differs from kube-scheduler:
 

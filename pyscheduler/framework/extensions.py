@@ -1,8 +1,7 @@
 """Extensions of a plugin by other Python packages: for example, a package can add an action to the plugin `Batch`.
 
-A package registers extensions in its hook (see `framework.hooks`), as `module:Name`: parts of the plugin `Batch`
-(`add_system`, `add_batch`, `add_action`, `add_queue_dialect`) and of the plugin `PodGrouper` (`add_grouper`). The
-plugin gets all registered extensions with `Extensions.of(handle)`, and imports those that its profile uses.
+A package registers an extension in its hook (see `framework.hooks`), as `module:Name`. The plugin gets the extensions
+with `Extensions.of(handle)`, and imports those that its profile uses.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Group cycles: one scheduling cycle decides about all pending members of a group, on one snapshot.
 
-A plugin inherits `GroupCyclePlugin` to have its groups scheduled in this way. First the scheduler places the members in
-a trial, whose results are taken back (see `framework.trial`). In the trial, Permit reads from `state.trial` which
-members have a node so far. The group is feasible as soon as Permit approves one member. Then the scheduler undoes the
-trial, and assumes and reserves the members for real. Then it calls Permit again; this time, `state.trial` is None.
+First the scheduler places the members in a trial, which it undoes at the end (see `framework.trial`). In the trial,
+Permit decides whether the members that have a node are enough. If they are, the scheduler reserves the members for
+real, and calls Permit again. A plugin that inherits `GroupCyclePlugin` has its groups scheduled in this way.
 Source: kube-scheduler 1.36, the pod group cycle (KEP-4671), which supports only groups of `spec.schedulingGroup`.
 """
 

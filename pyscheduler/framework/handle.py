@@ -1,8 +1,7 @@
 """`Handle`: what the scheduler offers to a plugin.
 
-There is one `Handle` per profile. A plugin may use it in any of its methods, on the event loop. The methods of
-`client`, which call the API server, are coroutines; await them in `pre_bind`, `bind`, `run()` or a task started with
-`spawn`.
+Each profile has a `Handle`. Use it on the event loop. The methods of `client`, which call the API server, are
+coroutines; await them in `pre_bind`, `bind`, `run()` or a task started with `spawn`.
 """
 
 from __future__ import annotations

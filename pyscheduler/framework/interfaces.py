@@ -1,12 +1,11 @@
 """One class for each extension point; a plugin inherits those that it implements.
 
-A plugin is made once per profile, with its args and its `Handle`, and lives as long as the scheduler. The scheduling
-cycle calls the methods up to Permit on the event loop. These methods are plain functions and must not block; only
-`post_filter` may be `async def`. `pre_bind`, `bind` and `post_bind` may be `async def`, too; they run in the pod's
-binding cycle, and many binding cycles run concurrently.
+The scheduler makes a plugin once per profile, with its args and its `Handle`. The methods up to Permit run on the event
+loop and must not block; of these, only `post_filter` may be `async def`. `pre_bind`, `bind` and `post_bind` may be
+`async def`, too. They run in the pod's binding cycle, beside other binding cycles.
 
-An exception in a plugin method usually becomes an ERROR status that names the plugin: the pod is retried after a
-backoff, and the scheduler continues. A method whose result is `Status | None` returns None for success.
+An exception in a plugin method usually becomes an ERROR status that names the plugin. The pod is then retried after a
+backoff. A method whose result is `Status | None` returns None for success.
 
 Source: kube-scheduler 1.36, `k8s.io/kube-scheduler/framework`. The methods for all nodes at once are pyscheduler's own.
 """

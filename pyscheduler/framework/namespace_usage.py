@@ -1,9 +1,8 @@
 """`NamespaceUsage`: the requests of the pods of each namespace, summed over all nodes.
 
-A quota plugin compares the sum of a namespace with a limit. It does this for every pod, and in a search for victims
-also after each pod that the search removes or puts back. So that this is fast, a call reads only nodes whose generation
-(a number that grows with each change) has changed since the last call. The sums are those of the snapshot. They include
-pods that are not bound yet. In a trial (a cycle that is undone), they do not include the evicted pods.
+A quota plugin compares the sum with a limit, for every pod and at every step of a search for victims. So that this is
+fast, a call reads only nodes that have changed since the last call. The sums are those of the snapshot: pods that are
+not bound yet may count, and pods that a trial evicted do not.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """`NodeInfo`: a node, its pods, and the sums of their requests.
 
-The cache has one `NodeInfo` per node, and the snapshot has another, which plugins read. Methods that change a
-`NodeInfo` raise its generation. By the generation, the snapshot and its arrays (see `framework.nodes`) know which nodes
-to update.
+The cache has one `NodeInfo` per node, and the snapshot has another, which plugins read. A method that changes a
+`NodeInfo` gives it a new generation (a number that grows). So the snapshot knows which nodes to update.
 """
 
 from __future__ import annotations

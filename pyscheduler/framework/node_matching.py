@@ -1,10 +1,8 @@
 """Match a selector against all nodes at once.
 
-For each node, the result equals that of `matches` and `score` of the compiled selectors in `kube_objects`. A
-requirement on a label is not evaluated for each node, but once for each distinct value of the label. An array has the
-id of each node's value, so that each node gets the result for its value by indexing. For a requirement on
-`metadata.name`, the node is looked up by its name. The module serves node affinity, topology spread, and volumes that
-only some nodes can reach.
+The result equals that of the selectors in `kube_objects`, which match one node. A requirement on a label is evaluated
+once for each distinct value of the label, not for each node. Node affinity, topology spread and the filters of volumes
+use this module.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """`NodeMemo`: caches a value that a plugin computes from the pods of a node, until the node or its pods change.
 
-Some plugins need values that the arrays of `Nodes` do not have, such as the number of volumes attached to a node. The
-plugin computes such a value from the `NodeInfo`. `NodeMemo` keeps each value under the node's generation, which changes
-whenever pods come or go, also in trials of the scheduler. So a query for all nodes computes values only for the nodes
-that changed.
+Some plugins need values that the arrays of `Nodes` do not have, such as the number of volumes attached to a node.
+`NodeMemo` keeps each value under the node's generation, a number that changes whenever the node's pods change. So a
+query for all nodes computes values only for the nodes that changed.
 
-Equal values are stored once and have one id. So a plugin can evaluate each distinct value once, and spread the result
-over the nodes by indexing (`table[ids]`).
+Equal values are stored once and have one id. So a plugin can evaluate each distinct value once, and get the results of
+all nodes by indexing (`table[ids]`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """`NodeStatuses`: the statuses of many nodes, as arrays.
 
 A filter plugin that answers for all nodes at once (`filter_nodes`) returns a `NodeStatuses`. The runtime merges those
-of all filters into the cycle's diagnosis, in which PostFilter plugins look up the status of a node by its name. All
-nodes that fail for the same reason share one `Status`.
+of all filters. PostFilter plugins look up the status of a node by its name.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Reports failures and slow calls of plugins: counts them, and logs a traceback for each kind of failure.
 
-A broken plugin fails for each pod, in the same way, thousands of times a minute. Two failures are of the same kind if
-plugin, extension point, type of the exception and the line that raised the exception are the same. The log has the
-traceback of the first failure of each kind, and a line when the number of failures of this kind reaches 10, 100, 1,000
-and so on. At verbosity 4 the log has a line for each failure.
+A broken plugin fails for each pod, in the same way, thousands of times a minute. So the log has the traceback of the
+first failure of each kind, and a line for the tenth, the hundredth and so on. Two failures are of the same kind if
+plugin, extension point, type of the exception and the line that raised it are the same.
 
-A call is slow if it blocks the event loop for 0.1 s or longer. Not all calls are measured. At most one slow call a
-minute is logged for each plugin and extension point.
+A call is slow if it blocks the event loop for 0.1 s or longer. At most one slow call a minute is logged for each plugin
+and extension point.
 """
 
 from __future__ import annotations

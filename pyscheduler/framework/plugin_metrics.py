@@ -1,8 +1,7 @@
 """Metrics of plugins: counters, gauges and histograms, with the label `profile`.
 
 A plugin makes its metrics in its constructor, through `handle.metrics`. If a plugin is used in two profiles, it gets
-two objects for the same metric family, and each object counts with the label of its profile. Values are plain numbers
-in dictionaries; they are read when somebody scrapes `/metrics`, or when a test asks for them.
+two objects for the same metric family, and each object counts with the label of its profile.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Finds the plugin to which a failed or slow function or coroutine belongs, so that the log can name the plugin.
 
-Plugins give functions and coroutines to the scheduler, for example event handlers and tasks. Such a function may be a
-lambda, a partial or a plain function; its name does not show to which plugin it belongs. `PluginOwners` looks at the
-values that the function captured, at the module that defines the function and, after a failure, at the traceback. A
-module that defines several plugins names none of them.
+Plugins give functions and coroutines to the scheduler, for example event handlers. Such a function may be a lambda or a
+partial. `PluginOwners` looks at the values that the function captured, at the module that defines it and, after a
+failure, at the traceback.
 """
 
 from __future__ import annotations

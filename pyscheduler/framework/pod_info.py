@@ -1,7 +1,6 @@
 """`PodInfo` (a pod with values that are computed once) and `QueuedPodInfo` (a pod in the scheduling queue).
 
-`PodInfo` is immutable: requests, ports and affinity terms are computed when the pod enters the scheduler, so that
-cycles need not parse or compile them. `QueuedPodInfo` adds what the queue remembers between attempts.
+`PodInfo` is immutable. `QueuedPodInfo` adds what the queue remembers between attempts.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 `handle.preemptor(name, rules)` gives a plugin a `Preemptor`, which searches for victims, chooses the node and evicts.
 `PreemptionRules` has the rules of kube-scheduler's default preemption, except for victims that never leave a node
-(`is_stuck`); a plugin changes rules in a subclass. A preemptor stores its result in the cycle's state as
-`PreemptionFindings`; in a trial (a cycle that is undone), it evicts no pod. Extenders take part through
-`PreemptionExtender`.
+(`is_stuck`); a plugin changes rules in a subclass. In a trial (a cycle that is undone), a preemptor evicts no pod, and
+stores its result in the cycle's state as `PreemptionFindings`.
 Source: kube-scheduler 1.36, `framework/preemption` and `plugins/defaultpreemption`.
 """
 

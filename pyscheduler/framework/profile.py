@@ -1,8 +1,7 @@
 """A profile with all defaults applied: names, order and weights of plugins.
 
-`config` makes profiles from a KubeSchedulerConfiguration, `testing` makes them directly. The list `multiPoint` enables
-plugins at every extension point that they implement. The runtime expands this list, because only the runtime knows the
-plugins' classes.
+The list `multiPoint` enables plugins at every extension point that they implement. The runtime expands this list,
+because only the runtime knows the plugins' classes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`Recorder`: the interface through which the scheduler records its own metrics; `telemetry` exports them.
 
-Callers name a metric family as it is shown on the page `/metrics`; most families are kube-scheduler's. Times are in
-seconds.
+Callers name a metric family as the page `/metrics` does. Times are in seconds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """`Snapshot`: nodes and pods as they were at the start of a scheduling cycle, with changes that can be undone.
 
-`place` and `evict` change the nodes and their arrays at once, and `nominate` changes the nominated pods. `rollback` to
-a checkpoint restores the identical state, in every array. The scheduler uses these methods to place the members of a
-group and to search for victims.
+The scheduler places and evicts pods in the snapshot, for example to place the members of a group, or to search for
+victims. `rollback` to a checkpoint undoes these changes.
 """
 
 from __future__ import annotations

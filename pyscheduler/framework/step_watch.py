@@ -1,7 +1,6 @@
 """Reports plugin code that blocks the event loop for 0.1 s or longer, in event handlers and coroutines of plugins.
 
-Of a coroutine, each step (the code between two awaits) is measured. The runtime itself measures calls of the extension
-points up to Permit. The code of in-tree plugins does not run through this module, so it has no overhead.
+Of a coroutine, each step (the code between two awaits) is measured. In-tree plugins are not measured.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """`Stories`: the interface through which the scheduler reports why each pod waits; `pyscheduler.stories` records it.
 
-The scheduler calls these methods in the queue, after a failed attempt, at Permit, and after a binding. There are
-several calls per pod, so they must be cheap. A class that inherits from `Stories` overrides the methods that it needs;
-the others do nothing.
+The methods are called several times per pod, so they must be cheap. A class that inherits from `Stories` overrides the
+methods that it needs; the others do nothing.
 """
 
 from __future__ import annotations

@@ -1,22 +1,19 @@
 """Trials: scheduling cycles whose results the scheduler undoes.
 
-The scheduler often has to know where pods would run, without any effect on the cluster. For a group, it looks for a
-node for each member, before it schedules the first member. `explain` shows where a pod would run, and schedules
-nothing. A plugin may ask whether a pod would fit if other pods were evicted. In all of these cycles `state.trial` is a
-`Trial`. In the cycle of a pod that is scheduled for real, `state.trial` is None.
+The scheduler often has to know where pods would run, without any effect on the cluster. For example, before it
+schedules the first member of a group, it looks for a node for each member. In such a cycle `state.trial` is a `Trial`;
+in the cycle of a pod that is scheduled for real, it is None.
 
 The contract of plugins in a trial:
 
 - The snapshot may contain placements and evictions that exist in this trial only.
 - `reserve` records in the plugin's books (its own record of what pods hold) as usual, so that the next pod of the trial
-  sees what this pod holds. `reserve` has no effect outside of these books: no timer, no event, no request, no
-  activation of pods.
+  sees what this pod holds. It has no other effect: no timer, no event, no request, no activation of pods.
 - `permit` decides by the pods that have a node so far (`trial.placed(group)`). If `permit` returns WAIT, the pod does
   not wait: in a trial, WAIT means "not enough pods yet".
 - `unreserve` follows every `reserve`, before the trial ends, in the opposite order. It removes the record from the
   books and emits no event, because the pods did not really hold anything.
-- If the pods are scheduled after all, `reserve` and `permit` are called once more, and `state.trial` is None in these
-  calls.
+- If the pods are scheduled after all, `reserve` and `permit` are called once more, with `state.trial` None.
 - A plugin with books of its own may define `release_in_trial`, see `ReservePlugin`.
 """
 

@@ -1,7 +1,4 @@
-"""Pods that wait at Permit, as plugins see them: a plugin can allow or reject such a pod, and read how its wait ended.
-
-`Handle.index_waiting_pods` gives a plugin the waiting pods by a key of its own, such as their group.
-"""
+"""Pods that wait at Permit, as plugins see them: a plugin can allow or reject a pod, and read how its wait ended."""
 
 from __future__ import annotations
 

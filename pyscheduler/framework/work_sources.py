@@ -1,9 +1,8 @@
 """The interface of plugins that schedule the pods of their profile themselves, such as the plugin `Batch`.
 
 The scheduling loop asks its sources in turn what to run next. One source is the queue, which gives the next pod, alone
-or with its group. A `WorkSourcePlugin` adds a source of its own. The pods of its profile wait in the queue until that
-source takes them by name. Through the interface, the plugin also takes over new args when the configuration file
-changes, and adds notes to the output of `explain`.
+or with its group. A `WorkSourcePlugin` adds a source of its own. The pods of its profile stay in the queue until that
+source takes them by name.
 """
 
 from __future__ import annotations
