@@ -1,12 +1,9 @@
 """GangScheduling: a PodGroup with the policy `gang` starts only if `minCount` of its pods can start together.
 
 Members enter the queue once their PodGroup exists and has `minCount` pods. With the gate GenericWorkload, the scheduler
-then runs a group cycle: in its trial, Permit passes a member as soon as `minCount` members have found a node. When the
-scheduler reserves the members for real, each waits at Permit until `minCount` members are reserved or bound. Without
-the gate, members are scheduled one by one, and wait at Permit in the same way.
-
-The pod that completes a gang enters activeQ before the members that PreEnqueue had kept out. So it is tried first among
-the members of its priority.
+then runs a group cycle (see `framework.group_cycle`). In its trial, Permit passes a member as soon as `minCount`
+members have found a node. When members are reserved for real, each waits at Permit until `minCount` members have a
+node. Without the gate, members are scheduled one by one, and wait at Permit in the same way.
 
 Differs from kube-scheduler:
 

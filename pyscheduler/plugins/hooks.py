@@ -1,7 +1,4 @@
-"""Registers the in-tree plugins by name, so that a plugin's class is imported only when a profile enables the plugin.
-
-pyscheduler finds this module through an entry point of its package.
-"""
+"""Registers the in-tree plugins by name, so that a plugin's class is imported only when a profile enables it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """NodeDeclaredFeatures: a pod that needs features of the kubelet runs only on nodes that declare these features.
 
-A node lists its features in `status.declaredFeatures`. The features that a pod needs follow from its spec; most pods
-need none, and the plugin skips them.
+A node lists its features in `status.declaredFeatures`. The features that a pod needs follow from its spec.
 """
 
 from __future__ import annotations

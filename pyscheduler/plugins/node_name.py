@@ -1,6 +1,6 @@
 """NodeName: a pod that names its node fits no other.
 
-Pods with `spec.nodeName` are bound already and do not reach the queue; the plugin matters only in trials.
+In a cluster, pods with `spec.nodeName` are bound already and do not reach the queue.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The PodGroup names the label in `spec.schedulingConstraints.topology[0].key`. For each value of the label, the nodes
 with this value are one placement (a set of nodes in which the scheduler tries the group). If some members already have
-nodes, the only placement is the one that contains these nodes. Nodes without the label are in no placement.
+nodes, the only placement is the one that contains these nodes.
 Source: kube-scheduler 1.36, `plugins/topologyaware`.
 """
 

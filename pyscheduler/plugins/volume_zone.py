@@ -1,8 +1,7 @@
 """VolumeZone: a pod runs in the zone and region of its volumes.
 
 The zone and region labels of a volume, stable or beta, say where the volume is; one label can list several zones. A
-node without zone and region labels takes every volume. Claims that wait for their first consumer have no volume and no
-zone yet. VolumeBinding checks the node affinity of volumes.
+node without zone and region labels takes every volume. VolumeBinding checks the node affinity of volumes.
 Source: kube-scheduler 1.36, `volumezone`.
 """
 

@@ -1,7 +1,7 @@
 """The devices that claims hold: whole devices, shares of devices, and how much capacity these shares take.
 
-Devices with `adminAccess` do not count. The others are counted as often as they are allocated, so that a release by one
-claim does not free what another has.
+Devices that were allocated with `adminAccess` do not count. Other allocations are counted, so that a device is free
+only after the last claim has released it.
 Source: kube-scheduler 1.36, `dynamicresources/allocateddevices.go`.
 """
 

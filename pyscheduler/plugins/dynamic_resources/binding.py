@@ -1,12 +1,8 @@
 """Writes to ResourceClaims: the allocation, and the pod in `reservedFor`, before the pod is bound.
 
-If the pod is not bound after all, `take_back` removes the pod from `reservedFor`. `deallocate` removes the allocation
-from the claim.
-
-Each patch carries the resourceVersion that was read, so the API server refuses the patch if the claim has changed. Then
-`bind` and `take_back` read the claim again and retry, with five attempts in all; `deallocate` raises the conflict. If
-`bind` gets no answer, or a server error, the write may have happened. Until the claim has been read again, the devices
-stay reserved for it, so that no other claim gets them.
+The API server refuses a write if the claim has changed. Then the claim is read again, and the write is retried a few
+times. If the API server does not answer a write of `bind`, the write may have happened. Until the claim has been read
+again, the devices stay reserved for it.
 
 Differs from kube-scheduler:
 

@@ -1,9 +1,8 @@
 """The amount of a device's capacity that a request takes, according to the device's request policy.
 
 A requested amount is rounded up to the next step of the policy's range, or to the policy's next valid value. A request
-without an amount takes the policy's default or, without a default, the whole capacity. A request for more than the
-device has left does not fit. All this also holds for a device that only one claim can have. Source: kube-scheduler
-1.36, `dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go`.
+without an amount takes the policy's default or, without a default, the whole capacity. Source: kube-scheduler 1.36,
+`dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The nodes that the claims of one pod allow, and the devices that these claims would get on each node.
 
 A claim that already has devices allows only nodes that can use these devices. For the other claims, the allocator
-searches the devices of each node, unless `long_work` has already searched them in the background. A request may list
-alternatives, the preferred one first. A node scores higher if requests get earlier alternatives there.
+searches the devices of each node. A request may list alternatives, the preferred one first. A node scores higher if
+requests get earlier alternatives there.
 Source: kube-scheduler 1.36, `dynamicresources`.
 """
 

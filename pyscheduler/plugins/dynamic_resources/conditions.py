@@ -2,7 +2,7 @@
 
 A driver names conditions that must be true of a device before the pod is bound, and failure conditions, of which none
 may be true. The claim's status reports both. If a device fails, or is not ready in time, the next attempt of the pod
-deallocates the claim, unless another pod uses it, and so other devices can be tried.
+may deallocate the claim, so that other devices can be tried.
 Source: kube-scheduler 1.36, `dynamicresources` (KEP-5007).
 """
 

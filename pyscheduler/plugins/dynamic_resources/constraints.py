@@ -1,8 +1,7 @@
 """Constraints of a claim: its devices must have equal values of an attribute, or all different values.
 
-Only equality matters, so `lookup_attribute` returns values that can be compared, whatever they mean. A device without
-the attribute is rejected. Lists of values cannot be compared. So a device whose attribute is a list is accepted only as
-the first device.
+A device without the attribute is rejected. Lists of values cannot be compared. So a device whose attribute is a list is
+accepted only as the first device.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating`.
 """
 

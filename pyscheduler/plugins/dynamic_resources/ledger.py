@@ -1,9 +1,8 @@
 """The allocations of all claims: those in the API server, those just written, and those still to be written.
 
 Reserve chooses the devices of a claim, PreBind writes the allocation, and the watch shows it later. Pods scheduled in
-between must not get the same devices. So from Reserve on, the ledger keeps the allocation as a promise until it is
-written or given up. After the write, the ledger uses the claim from the API server's answer until the watch shows it. A
-claim counts once: if it has both a written allocation and a promise, the written one counts.
+between must not get the same devices. So from Reserve on, the ledger keeps the allocation as a promise. After the
+write, the ledger uses the API server's answer until the watch shows it.
 Source: kube-scheduler 1.36, `dynamicresources/dra_manager.go` and `allocateddevices.go`.
 """
 

@@ -1,9 +1,9 @@
 """The devices of a node that may serve the claims of a pod, reduced to what matters for these claims.
 
-Whether a device may serve a request depends on the device and on the present allocations. Which devices can be combined
-in a claim depends on their attributes, counters and capacity. The `Kind` of a device stands for all of these facts.
-Nodes that offer the same kinds in the same order, and whose pools have the same counters left, have the same signature.
-One search serves all of them. On one node, the search skips a device if another device of its kind did not help.
+The `Kind` of a device stands for these facts: which requests the device may serve now, and the attributes, counters and
+capacity that the claims depend on. Nodes that offer the same kinds in the same order, and whose pools have the same
+counters left, have the same signature. One search serves all of them. On one node, the search skips a device if another
+device of its kind did not help.
 """
 
 from __future__ import annotations

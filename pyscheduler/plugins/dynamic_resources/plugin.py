@@ -10,8 +10,7 @@ Differs from kube-scheduler:
   claim; kube-scheduler also places them on other nodes.
 
 As in kube-scheduler, default preemption does not treat the devices of a victim as free
-(`PreemptionRules.keeps_bookings_of`). Other preemptors treat them as free (`release_in_trial`), and so do trials in
-which one group yields to another.
+(`PreemptionRules.keeps_bookings_of`). Other plugins that preempt can treat them as free (`release_in_trial`).
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@ slices contradict each other. No device of an incomplete or invalid pool is allo
 name, and slices by name, so that drivers can say which devices are used first. Pools with devices that must be prepared
 come last.
 
-An `Inventory` is made from all slices, and a new one after a slice has changed. Results for a node are computed when
-they are first needed. If the changed slices each belong to one node, the new `Inventory` takes over the results for
-other nodes.
+An `Inventory` is made from all slices, and a new one after a slice has changed. Most changed slices belong to one node.
+Then the results for other nodes are usually kept.
 Differs from kube-scheduler: pyscheduler evaluates selectors only for devices that the node can use; in kube-scheduler,
 a selector that fails on another device is an error.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating/pools_incubating.go`.

@@ -1,14 +1,13 @@
 """The search for devices: one claim after the other, one request after the other, one device after the other.
 
 The search tries the devices of a node in their order, and the alternatives of a request in the order of preference; it
-takes the first full solution. Three shortcuts do not change the solution:
+takes the first full solution. Shortcuts do not change the solution:
 
 * The devices of a request are chosen in ascending order only, because their order within the request does not matter.
 * A device is skipped if another of its kind, in the same state, has failed.
 * A request is given up if fewer devices are left than it still needs.
-
-A claim can have at most `MOST_DEVICES` devices. If a claim would get more, no other device can help, but another
-alternative of one of its requests can. So the search tries the next alternative at once.
+* If a claim would get more than `MOST_DEVICES` devices, no other device can help. So the search tries the next
+  alternative of a request at once.
 
 The steps of the search are generators that a loop drives, because recursion would be as deep as there are devices.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go`.

@@ -1,12 +1,10 @@
 """Device selectors: whether a device satisfies an expression in CEL.
 
-`DeviceSelectors` evaluates expressions with `kube_cel`. Devices that differ only in their names share their
-`DeviceFacts`. Devices that differ only in attributes that an expression does not read, such as serial numbers, share
-its answer. So an expression runs once per kind of device, and not once per device, node or cycle.
+Devices that differ only in attributes that an expression does not read, such as serial numbers, share its answer. So an
+expression usually runs once per kind of device, and not once per device, node or cycle.
 
-The caller passes `pause`, which an evaluation calls every few thousand steps. `pause` may raise an error to end the
-evaluation, and then no result is kept. The memory for expressions and answers is limited to a few MiB, for any number
-and size of claims.
+An evaluation calls the function `pause` every few thousand steps. If `pause` raises an error, the evaluation ends, and
+no result is kept. The memory for expressions and answers is limited to a few MiB, for any number and size of claims.
 
 Source: kube-scheduler 1.36, `k8s.io/dynamic-resource-allocation/cel`.
 """

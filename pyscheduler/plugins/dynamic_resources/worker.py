@@ -1,7 +1,7 @@
 """A computation that can pause at any depth of calls and continue later.
 
-The computation runs in a thread of its own, but never at the same time as the thread that started it. `step` waits
-until the computation pauses or ends, so neither thread needs a lock. Any function that the computation calls may pause.
+The computation runs in a thread of its own. `step` waits until the computation pauses or ends. So only one of the two
+threads runs at a time, and no locks are needed.
 """
 
 from __future__ import annotations

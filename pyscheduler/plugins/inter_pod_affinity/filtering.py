@@ -1,9 +1,8 @@
 """The filter of InterPodAffinity: required terms, turned into numbers of pods in each topology domain.
 
 Three kinds of placed pods are counted: those that match all affinity terms of the incoming pod, those that match one of
-its anti-affinity terms, and those with an anti-affinity term that matches the incoming pod. The counts in the domains
-of a node decide whether the incoming pod may run there. In a trial, such as preemption, each pod that is added or
-removed changes the counts.
+its anti-affinity terms, and those with an anti-affinity term that matches the incoming pod. The counts in a node's
+domains decide whether the incoming pod may run on the node.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """InterPodAffinity at each extension point.
 
-The snapshot keeps all that the plugin needs to know of other pods: how many pods a selector matches on each node, and
-the affinity terms of the pods on each node. So in each cycle the plugin processes only the changes since the last
-cycle, and makes a few operations on arrays of all nodes. If neither the incoming pod nor any placed pod has affinity
-terms, the plugin does nothing.
+The snapshot counts, for each node, the pods that a selector matches and the affinity terms of the pods. It updates the
+counts when pods change. So in each cycle the plugin needs only a few operations on arrays of all nodes.
 Source: kube-scheduler 1.36, `pkg/scheduler/framework/plugins/interpodaffinity`.
 """
 

@@ -1,8 +1,8 @@
 """NodeResourcesBalancedAllocation: prefer nodes on which the pod evens out the use of resources.
 
 The balance of a node is 100 less the standard deviation, in percent, of the used fractions of its resources. The score
-says how much the pod improves the balance: 75 if nothing changes, up to 100 if the use becomes more even, down to 50 if
-it becomes less even. Pods without requests change nothing, and the plugin skips them.
+is 75 if the pod does not change the balance. It is higher, up to 100, if the use becomes more even, and lower, down to
+50, if it becomes less even.
 
 The figures are float64, in kube-scheduler's order of operations, and truncated to integers where it truncates them.
 """

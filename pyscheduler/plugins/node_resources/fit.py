@@ -1,9 +1,9 @@
 """NodeResourcesFit: reject nodes without room for the pod; score the others by `scoringStrategy`.
 
 If a request exceeds what the empty node offers, the rejection is unresolvable, because preemption on that node would
-not help. A rejection only for too many pods is resolvable. Each resource that falls short is a reason of its own, so
-that the message to users counts nodes per resource. A device class may provide an extended resource. Then nodes that do
-not offer this resource themselves are not checked for it here; DynamicResources checks them.
+not help. Each resource that falls short is a reason of its own, so that the message to users counts nodes per resource.
+If a device class provides an extended resource, nodes that do not offer the resource themselves are not checked for it
+here; DynamicResources checks them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Group nodes by their properties, so that a value that depends on these properties is computed once per group.
 
-Examples of properties are the resources that a node offers, and the resources of which it has too little. `split`
-divides the present groups by one more property. Group ids have no gaps, so that the work grows with the number of
-combinations that occur.
+For example, nodes are grouped by the resources that they offer. `split` divides the present groups by one more
+property. Only combinations of properties that occur get an id.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 The strategies are LeastAllocated (the emptier a node, the better), MostAllocated (the fuller, the better) and
 RequestedToCapacityRatio (points in the profile map utilisation to a score).
 
-Two rules of kube-scheduler decide which resources count. A resource that a node does not offer does not count there.
-Extended resources and huge pages count only for pods that ask for them. If a device class provides an extended
-resource, the devices of the class count on nodes that do not offer the resource.
+A resource that a node does not offer does not count there. Extended resources and huge pages count only for pods that
+ask for them. If a device class provides an extended resource, the devices of the class count on nodes that do not offer
+the resource.
 
 Differs from kube-scheduler: devices of outdated and of incomplete pools do not count; in kube-scheduler they do.
 """

@@ -1,8 +1,7 @@
 """The volumes that a pod brings to a node, with their CSI drivers.
 
-A volume has a name that is unique in the cluster: its driver and its handle. A claim without a volume counts, under a
-name of its own, towards the limit of the driver that will provision the volume. On nodes with a CSINode, in-tree disks
-count as the CSI volumes to which Kubernetes migrated them.
+A claim without a volume counts, too, towards the limit of the driver that will provision the volume. On nodes with a
+CSINode, in-tree disks count as the CSI volumes to which Kubernetes migrated them.
 Source: kube-scheduler 1.36, `nodevolumelimits`.
 """
 

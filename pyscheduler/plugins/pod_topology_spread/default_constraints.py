@@ -1,8 +1,7 @@
 """Default constraints, for pods without constraints of their own.
 
-The constraints come from the profile: from `defaultConstraints`, or the built-in ones. The selector depends on the pod.
-It combines the selectors of the Services that select the pod, and the selector of the ReplicaSet, StatefulSet or
-ReplicationController that owns the pod. A pod that has neither a Service nor one of these owners is not spread.
+The constraints come from the profile, and the selector from the pod: from the Services that select the pod, and from
+the ReplicaSet, StatefulSet or ReplicationController that owns it. A pod that has neither is not spread.
 
 Source: kube-scheduler 1.36, `plugins/helper/spread.go` and `plugins/podtopologyspread`.
 """

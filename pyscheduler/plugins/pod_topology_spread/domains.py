@@ -1,8 +1,7 @@
 """Matching pods per domain, for DoNotSchedule constraints: counted at PreFilter, updated in trials such as preemption.
 
-A domain is one value of the topology key. The id of a domain is the id of this value in the snapshot's label column
-(see `framework.nodes`). A node and its pods count only if the node has the keys of all DoNotSchedule constraints, and
-if `nodeAffinityPolicy` and `nodeTaintsPolicy` of the constraint do not exclude the node.
+A domain is one value of the topology key. A node and its pods count only if the node has the keys of all DoNotSchedule
+constraints, and if `nodeAffinityPolicy` and `nodeTaintsPolicy` of the constraint do not exclude the node.
 
 Source: kube-scheduler 1.36, `plugins/podtopologyspread/filtering.go`.
 """

@@ -1,9 +1,8 @@
 """PodTopologySpread: keep matching pods evenly spread over domains.
 
 A constraint names a node label, whose values are the domains, and selects the pods to count. DoNotSchedule rejects
-nodes without the label, and nodes whose domain would have over `maxSkew` pods more than the emptiest domain if the pod
-ran there. ScheduleAnyway prefers nodes in emptier domains. Pods without constraints get the profile's default
-constraints.
+nodes without the label. It also rejects nodes whose domain would have over `maxSkew` pods more than the emptiest domain
+if the pod ran there. ScheduleAnyway prefers nodes in emptier domains.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Scores for ScheduleAnyway constraints: fewer matching pods in a node's domains are better.
 
-A constraint whose topology key has more domains gets a higher weight, log(domains + 2), because each domain then has
-fewer pods. For each constraint, the number of matching pods in the node's domain is multiplied by the weight, and
-maxSkew - 1 is added. The total of a node is the sum of these values; a lower total is better. Totals are rounded half
-away from zero, and then normalised so that the lowest gets 100. The arithmetic is float64, with the operations in the
-same order as in kube-scheduler.
+For each constraint, the number of matching pods in the node's domain is multiplied by a weight, and maxSkew - 1 is
+added. The weight is log(domains + 2), because with more domains each has fewer pods. The sums of the nodes are
+normalised so that the lowest gets 100. The arithmetic is float64, in kube-scheduler's order of operations.
 
 Source: kube-scheduler 1.36, `plugins/podtopologyspread/scoring.go`.
 """

@@ -2,9 +2,7 @@
 
 To bind a volume, the plugin writes the claim's name into the volume. To have a volume provisioned, it writes the node's
 name into an annotation of the claim. The volume controller and the drivers do the rest, and PreBind waits until the
-claim names its volume and has the controller's annotation. The API server refuses a write if the object has changed
-since the choice. If the pod is not bound after all, the plugin does not undo its writes; the volume controller and the
-drivers complete them.
+claim is bound. If the pod is not bound after all, the plugin does not undo its writes.
 Source: kube-scheduler 1.36, `volumebinding/binder.go`.
 """
 

@@ -1,9 +1,9 @@
 """The volumes that an unbound claim may take, the best first, and the nodes that reach one of them.
 
-If a volume already names the claim and has its class, size, volume mode and attributes class, only this volume may be
-taken. Otherwise the claim may take each free volume that is large enough and has the claim's class, volume mode,
-attributes class, access modes and selected labels. The smallest of these volumes is the best; among equals, the first
-by name. This is the same for all nodes, except that a node can only use volumes whose node affinity matches it.
+If a suitable volume already names the claim, only this volume may be taken. Otherwise the claim may take each free
+volume that is large enough and has the claim's class, volume mode, attributes class, access modes and selected labels.
+The smallest of these volumes is the best; among equals, the first by name. A node can only use volumes whose node
+affinity matches it.
 Source: kube-scheduler 1.36, `component-helpers/storage/volume/pv_helpers.go`, `FindMatchingVolume`.
 """
 

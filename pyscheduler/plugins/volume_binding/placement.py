@@ -1,13 +1,11 @@
 """The nodes that suit the claims of one pod, and the volumes to bind or to provision on the chosen node.
 
-All nodes are judged at once. A node must reach the volumes of bound claims. The claims that look for a volume, the
-smallest first, each take the best volume that the node reaches and no other claim of the pod took. If there is no such
-volume, a new one can be provisioned, provided that the storage class allows the node's topology and the driver has
-room.
+A node must reach the volumes of bound claims. The claims that look for a volume, the smallest first, each take the best
+volume that the node reaches and no other claim of the pod took. If there is no such volume, a new one can be
+provisioned, provided that the storage class allows the node's topology and the driver has room.
 
-The choice depends on the order of claims only if two claims may want the same volume. Then the volumes are chosen once
-for each distinct combination of the node labels that volumes ask for. Otherwise, volumes are chosen only on the node
-that the pod gets.
+All nodes are judged at once. If two claims may want the same volume, the volumes are chosen for each distinct
+combination of the node labels that volumes ask for. Otherwise, volumes are chosen only on the node that the pod gets.
 Source: kube-scheduler 1.36, `volumebinding/binder.go`, `FindPodVolumes`.
 """
 

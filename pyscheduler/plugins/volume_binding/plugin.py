@@ -3,9 +3,8 @@
 Differs from kube-scheduler:
 
 * Two pods, such as members of a group, may choose the same volume before either of them reserves it. pyscheduler fails
-  the second pod at Reserve and retries it. kube-scheduler lets both pods reserve it: in its cache, the second pod
-  replaces the first pod as the user of the volume. Later kube-scheduler writes for both to the API server, and one
-  write fails.
+  the second pod at Reserve and retries it. kube-scheduler lets both pods reserve it. Later it writes for both to the
+  API server, and one write fails.
 * If a pod mounts a claim twice and the claim needs a new volume, pyscheduler writes the selected node once;
   kube-scheduler writes it twice, the second write fails, and the pod is retried.
 """

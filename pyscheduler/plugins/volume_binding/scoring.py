@@ -1,9 +1,9 @@
 """Scores by the storage that the volumes of the pod use (feature gate StorageCapacityScoring, alpha).
 
-The requests of the claims are compared, class by class, with the capacity of the volumes that the claims would take. If
-the claims take no volume, their requests are compared with the free capacity that drivers report. For each class, the
-`shape` in the plugin's args maps the utilisation (requests divided by capacity) to a score. The score of the node is
-the mean over the classes. Source: kube-scheduler 1.36, `volumebinding/scorer.go`.
+For each class, the requests of the claims are compared with the capacity of the volumes that the claims would take. If
+the claims take no volume, the free capacity that drivers report counts instead. The `shape` in the plugin's args maps
+the utilisation (requests divided by capacity) to a score. The score of the node is the mean over the classes.
+Source: kube-scheduler 1.36, `volumebinding/scorer.go`.
 """
 
 from __future__ import annotations
