@@ -1,13 +1,11 @@
 """Writes the status of PodGroups (phase, counts and owners), if no other program does so for PodGroups of this kind.
 
-One controller serves all profiles. It runs in `run()` of the group plugins, only while this scheduler leads. For each
-group that changed, the controller computes the next status (`DialectStatus.next`), writes it if it differs, and repeats
-this until nothing changes. Each status is computed from all members. So the controller corrects it after a restart, a
-missed change or a write of another program.
+One controller serves all profiles, and runs while this scheduler leads. For each group that changed, it computes the
+next status and writes it if it differs, until nothing changes. Each status is computed from all members. So the
+controller corrects it after a restart, a missed change or a write of another program.
 
 A write names the version of the object that it is based on. If another writer was faster, the API server refuses the
-write, and the controller computes the status again. A failed write is retried after a pause that grows; scheduling does
-not wait.
+write, and the controller computes the status again. A failed write is retried after a pause that grows.
 
 Differs from the PodGroup controllers of scheduler-plugins and Koordinator: those are programs of their own, and also
 count pods in other namespaces that have the same label. Source: their `podgroup.go`; kube-batch's design of PodGroups.

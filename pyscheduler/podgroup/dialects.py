@@ -3,12 +3,11 @@
 A row has:
 
 - the keys (labels, annotations or a field) by which pods name their group
-- the functions that read and write the objects that describe groups
+- the functions that read what objects and pods say about the group
 - the content of the status of these objects (`DialectStatus`)
 
-To find a pod's group, the keys are read row by row, each row's keys in order; the first non-empty value names the
-group. Rows of one family describe the same groups (see `identity`). A plugin package adds a row with
-`registry.add_dialect` in its hook, or with `PodGroups.add_dialect`.
+To find a pod's group, the keys are read row by row; the first non-empty value names the group. A plugin package adds a
+row with `registry.add_dialect` in its hook, or with `PodGroups.add_dialect`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The fields of a group in one source: a pod's annotations or labels, or the group's object.
 
-A malformed value is not used, but recorded as a `Problem`. The value of the next source is used instead, and a warning
-is logged.
+A malformed value is not used, but recorded as a `Problem`, for a warning in the log.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@ This state has three parts:
 - data by which the queue sorts pods of groups
 
 A plugin gets this state with `PodGroups.of(handle)`. In its constructor, the plugin claims the dialects whose groups it
-schedules (`claim`), and subscribes to changes in the directory. All profiles share one queue, so they share one
-`PodGroups`.
+schedules (`claim`), and subscribes to changes in the directory.
 """
 
 from __future__ import annotations

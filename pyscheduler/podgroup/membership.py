@@ -1,8 +1,8 @@
 """The members of one group: the state of each, and what the member's labels and annotations say about the group.
 
-Each member has a *place*. The place of a living member is pending, waiting or bound. A waiting member holds a node in
-memory, from Permit until it is bound or gives the node back. Members that have ended are kept apart, and are
-counted. Members are known by UID: a pod that was deleted and created again under the same name is another member.
+A living member has one of three places: pending, waiting or bound. A waiting member holds a node in memory, from Permit
+until it is bound or gives the node back. Members are known by UID: a pod that was deleted and created again under the
+same name is another member.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """`Group`: the settings of a pod group, merged from the labels and annotations of its members and from its object.
 
-The source does not matter to plugins: the model is the same for every dialect (one system's way to describe a group). A
-member's value of a field has precedence over the object's value. Of several members with usable values, the one that
-was created first counts; if the times are equal, the first by name. A missing wait time or match policy is None; the
-plugin then uses the default in its args. Sub-groups of a KAI object can replace the minimum.
+The model is the same for every dialect (one system's way to describe a group). A member's value of a field has
+precedence over the object's value. Of several members, the one that was created first counts; if the times are equal,
+the first by name.
 
 Differs from Koordinator's code, in which the object has precedence. Koordinator's design document has the order above.
 """

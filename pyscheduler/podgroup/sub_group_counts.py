@@ -1,7 +1,6 @@
 """Counts the members of each sub-group (a part of a group with a minimum of its own) by their state.
 
-Only the `GroupDirectory` changes the counts. Results that depend on members alone are cached until a member's state
-changes.
+Results that depend on members alone are cached until a member's state changes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Readers of the values that users write about groups.
 
-Each reader returns the value, or adds a `Problem` and returns None if the value cannot be used. A bad value counts as
-absent. Without a minimum, the group counts as undeclared (`Group.is_declared`).
+If a reader cannot use a value, it adds a `Problem`, which says what counts instead.
 """
 
 from __future__ import annotations
