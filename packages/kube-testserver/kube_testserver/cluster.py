@@ -1,7 +1,7 @@
-"""An embedded cluster: store, registry and router put together, with methods to add and read objects.
+"""An API server in memory, with methods to add and read objects.
 
-Tests, examples, the demo and `pyscheduler cluster` use this module. Objects are decoded JSON, as in a manifest. `add`
-treats an object like the body of a POST: the object is checked, and defaults are filled in. But its status is kept.
+Objects are decoded JSON, as in a manifest. `EmbeddedCluster.add` checks an object and fills in defaults, as a POST
+does. Unlike a POST, it keeps the object's status.
 """
 
 from __future__ import annotations

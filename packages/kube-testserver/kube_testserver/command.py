@@ -1,7 +1,6 @@
-"""The command `kube-testserver`: serve a cluster until a signal comes.
+"""The command `kube-testserver`: serve an API server in memory until a signal arrives.
 
-`pyscheduler cluster` is the same command with pyscheduler's log lines and feature gates: it has the `serving_options`
-and calls `serve`.
+`pyscheduler cluster` has the same options (`serving_options`), and also calls `serve`.
 """
 
 from __future__ import annotations

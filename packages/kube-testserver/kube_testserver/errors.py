@@ -1,8 +1,7 @@
-"""Refusals of the API server: one exception, and a constructor per kind of refusal.
+"""Refusals of the API server: one exception, and a function for each kind of refusal.
 
-A refusal is sent as a `Status` object. Clients depend on its code, reason, details and wording (Go's
-`errors.IsConflict` reads the reason, people read the message). So they are the same as in kube-apiserver; this module
-has those of most refusals.
+Clients read the code, reason, details and message of a refusal (Go's `errors.IsConflict` reads the reason). So these
+follow kube-apiserver.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The pytest fixture `kube_server`, registered by the `pytest11` entry point.
 
-pytest loads this module in every run where kube-testserver is installed, so it imports the server only when the fixture
-is used.
+pytest loads this module in every run, so the fixture imports the server only when it is used.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Create, update and delete objects in the store, and apply the rules for writes.
 
-A write reads the stored record, builds the next object from it (keeps system fields, fills in defaults, runs checks)
-and replaces the record. No other write can happen in between. Another write makes a request fail only if the request
-names a version or a uid that is not that of the present object. A write that changes nothing is skipped and causes no
-event.
+A write reads the stored record, builds the next object from it, and replaces the record. No other write happens in
+between. A request is refused as a conflict if it names another version or uid than the stored object has. A write that
+changes nothing is skipped and causes no event.
 
-The registry handles objects in their stored form, without kind and apiVersion. `take_in` converts what a client sent to
-this form, and `Resource.head` adds kind and apiVersion again.
+The registry handles objects in their stored form, without kind and apiVersion.
 """
 
 from __future__ import annotations

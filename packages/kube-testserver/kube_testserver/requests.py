@@ -1,4 +1,4 @@
-"""A request as the router and the access check get it, over HTTP or in process, and the parts of its path."""
+"""A request, over HTTP or in process, and the parts of its path."""
 
 from __future__ import annotations
 

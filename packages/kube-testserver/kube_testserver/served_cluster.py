@@ -1,8 +1,6 @@
-"""Serves a cluster over HTTP, and runs its simulated kubelets and controllers if the caller wants them.
+"""Serve a cluster over HTTP, and run its simulated kubelets and controllers if the caller wants them.
 
-`TestServer` and the command `kube-testserver` run a cluster this way. Kubelets and controllers start before the port is
-open, because the controllers define the custom resources of their workloads, which a client then finds at its first
-request.
+Controllers start before the port is open, because they define custom resources that a client may need at once.
 """
 
 from __future__ import annotations

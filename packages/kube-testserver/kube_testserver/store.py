@@ -1,16 +1,13 @@
 """The objects of the embedded API server, and the latest versions of each.
 
 One counter numbers the writes to all collections, like etcd's revision. A *collection* holds the objects of one
-resource: the present ones by key, their keys in order, and a *log* of the latest changes. Everything else follows from
-the log. A watch is a position in the log; a list at an older version is the present list with the newer changes undone.
-Versions older than the log are gone, and clients that ask for one get 410.
+resource, and a *log* of the latest changes. A watch is a position in the log. A list at an older version is the present
+list with the newer changes undone. Clients that ask for a version older than the log get 410.
 
-An object is kept as the JSON bytes that clients will be sent, encoded once per version. So a list only joins bytes, and
-no code can change a stored object by accident, because reading an object means decoding a fresh copy. In addition to
-the bytes, a `Record` keeps the labels and fields that selectors compare. Kind and apiVersion are left out of the bytes,
-because the same object may be served under more than one of them.
+An object is kept as JSON bytes, encoded once per version. So a list only joins bytes, and each reader decodes a copy of
+its own. Kind and apiVersion are left out of the bytes, because the same object may be served under several of them.
 
-The store has no locks and never waits: it is called from one thread, and tells its listeners about changes.
+The store has no locks and never waits: it is called from one thread, and calls its listeners after changes.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """A test server for blocking clients and other processes: an embedded cluster in a thread of its own.
 
 The official Python client blocks the thread that calls it, so it cannot use a server on the event loop of this thread.
-kubectl and operators are other processes, and need a server that runs independently of the test. So this server has its
-own thread with its own event loop; the cluster, its kubelets and controllers run only there.
+kubectl and operators need a server that runs independently of the test.
 
-An `EmbeddedCluster` has no locks. Every access therefore takes place in the server's thread: over HTTP, or by `run`,
-which passes a function to the loop and waits for its result. `run` and `stop` use one lock. So a function that was
-passed to the loop is always called, and `run` fails after `stop` instead of waiting forever.
+An `EmbeddedCluster` has no locks. Every access takes place in the server's thread: over HTTP, or by `run`, which passes
+a function to the loop and waits for its result. `run` and `stop` use one lock, so that `run` cannot wait forever for a
+loop that has stopped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Virtual time: a clock that advances only on command, and a function that runs an event loop until nothing is ready.
 
 `VirtualClock.advance` fires one timer after the other, and lets the event loop finish the effects of each. So an hour
-takes only as long as the work of its timers, and every run has the same history.
+takes only as long as the work of its timers.
 """
 
 from __future__ import annotations

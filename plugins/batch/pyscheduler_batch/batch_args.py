@@ -1,4 +1,4 @@
-"""The args of the plugin `Batch` as typed values; `settings.configuration` reads them and adds the preset's defaults.
+"""The args of the plugin `Batch` as typed values, with the defaults of the preset.
 
 A preset is the default configuration of one batch system, such as KAI.
 """

@@ -1,7 +1,6 @@
 """Report to a batch profile that a pod group or a queue changed, so that its next pass starts.
 
-A pass is one round of scheduling over all jobs. Changes of pods and nodes start passes, too; the module
-`sessions.source` watches them.
+A pass is one round of scheduling over all jobs. `sessions.source` watches pods and nodes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """Additions of the batch package to the command line: `pyscheduler queue`, `binder` and `explain job`.
 
-pyscheduler finds this module through the package's entry point in the group `pyscheduler.commands`. `COMMANDS` maps the
-name of a command to a module (its attribute `command` is a click command) and one line of help. `SUBJECTS` maps a word
-after `pyscheduler explain` to the function that gives the explanation. `POD_STEPS` has the function that explains the
-job of a pod, for `pyscheduler explain POD`.
+pyscheduler finds this module through the package's entry point in the group `pyscheduler.commands`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Create the actions and policies that the configuration of a batch profile names.
 
 An action is a step of a scheduling round, such as `allocate`. A policy answers a question of the actions, for example
-which of two jobs comes first. The classes of actions and policies come from the package of the profile's batch system,
-or from other Python packages.
+which of two jobs comes first. The classes belong to the profile's batch system, or to other Python packages.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A dialect: the object kinds by which a system, such as KAI, describes queues or jobs, and functions that read them.
 
-A `QueueDialect` names the kinds that define queues, and the function that reads them. A `JobDialect` belongs to the
-entry of the same name in `podgroup.DIALECTS`. That entry says how pods name their group and which kinds define groups;
-the `JobDialect` reads the fields that only batch policies need.
+A `JobDialect` belongs to the entry of the same name in `podgroup.DIALECTS`. That entry says how pods name their group
+and which kinds define groups; the `JobDialect` reads the fields that only batch policies need.
 """
 
 from __future__ import annotations

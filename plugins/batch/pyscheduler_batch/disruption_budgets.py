@@ -7,7 +7,7 @@ The arg `disruptionBudgets` of `Batch` chooses the rule:
 - `respect`: a job gets no room by an eviction that violates a budget.
 - `ignore`: budgets are not read.
 
-A budget allows as many evictions as in kube-scheduler 1.36 (`filterPodsWithPDBViolation`).
+Evictions are counted as in kube-scheduler 1.36 (`filterPodsWithPDBViolation`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Register the plugins of the batch package, such as `Batch` and `GpuSharing`.
 
-pyscheduler finds this module through the package's entry point. Each plugin class is imported only when a profile uses
-it.
+pyscheduler finds this module through the package's entry point.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`Batch`: the plugin that makes its profile a batch profile, which schedules jobs by queues.
 
-Its args name a preset: the default actions and policies of one batch system. The presets are `kai`, `volcano` and
-`kube-batch`; other Python packages can add presets. The args may also list actions and policies of their own.
+Its args name a preset: the default actions and policies of one batch system, such as `kai`, `volcano` or `kube-batch`.
+The args may replace the lists of actions and policies.
 """
 
 from __future__ import annotations

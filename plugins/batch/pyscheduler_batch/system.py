@@ -1,9 +1,9 @@
 """The base class of batch systems: a subclass has the rules of one system, such as KAI, for the plugin `Batch`.
 
-`Batch` does what all systems share. Where systems differ, `Batch` calls an object of the class `System`, one for each
-profile. The defaults of the class are those of a system without special rules. A Python package registers its subclass
-under a name (`registry.add_system`); the arg `preset` of `Batch` chooses the system by this name. A second base class,
-`status.reports.Reports`, has what a system writes into statuses, events and metrics.
+Where systems differ, `Batch` calls its `System`, of which each profile has an object. The defaults are those of a
+system without special rules. A Python package registers its subclass under a name (`registry.add_system`), by which the
+arg `preset` of `Batch` chooses the system. A second base class, `status.reports.Reports`, has what a system writes into
+statuses, events and metrics.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Find the batch systems (such as KAI) of installed Python packages, and the readers of their queues and groups.
 
-A look-up by name imports only that system. An iteration imports all systems; those that cannot be imported are left
-out, with a warning.
+A look-up by name imports only that system; an iteration imports all systems.
 """
 
 from __future__ import annotations

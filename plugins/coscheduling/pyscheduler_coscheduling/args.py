@@ -1,4 +1,4 @@
-"""The args of `Coscheduling` in the configuration file: those of scheduler-plugins and of podgroup-scheduler-framework.
+"""The args of `Coscheduling` in the configuration file.
 
 Sources: `CoschedulingArgs` and its validation in scheduler-plugins; the arguments of podgroup-scheduler-framework.
 """

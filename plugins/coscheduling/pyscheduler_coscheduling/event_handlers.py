@@ -1,8 +1,8 @@
 """Event handlers: they allow, reject or retry a group's pods when the group, its members or the cluster change.
 
-`PodGroups.directory`, which has all groups and members, calls `_changed` after it has applied a change; the queue
-handles the event later. The informers of pods and nodes call the other handlers. Queueing hints cannot do this work,
-because the queue calls hints for unschedulable pods only.
+`PodGroups.directory` calls `_changed` after it has applied a change of a group or a member. The informers of pods and
+nodes call the other handlers. Queueing hints cannot do this work, because the queue calls hints for unschedulable pods
+only.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Queueing hints: the events after which pods that the plugin rejected are retried.
 
-After a failure, the plugin rejects a group's pods for some time, the group's *window*. During the window, only a change
-of a pod itself retries it; `windows` decides whether the pods are retried when the window ends. Outside a window, pods
-are retried after a change of their group or its members. If the group did not fit, they are also retried after new or
-freed resources; of members that are alike, only one is.
+After a failure, the plugin rejects a group's pods for some time, the group's *window*. During the window, a pod is
+retried only if the pod itself changes. Outside a window, pods are retried after a change of their group or its members.
+If the group did not fit, they are also retried after new or freed resources; of members that are alike, only one is.
 
 Source: `EventsToRegister` of scheduler-plugins. This module adds events of nodes and deleted pods, because a group that
 was rejected for its `minResources` needs these events.

@@ -1,7 +1,7 @@
 """The actions of the plugin on the groups that it serves: hold and give back nodes, allow, reject and wake members.
 
-Members that `PodGroups.directory` lists as waiting count towards the minimum. A rejected member must not count any
-more, although its Unreserve runs later. So the plugin removes a member from that list as soon as it rejects the member.
+Members that `PodGroups.directory` lists as waiting count towards the minimum. A rejected member must not count, even
+before its Unreserve has run. So the plugin removes a member from that list as soon as it rejects the member.
 `satisfied` removes members that a timer, a deletion or a preemption rejected.
 """
 

@@ -1,8 +1,7 @@
 """Check whether the cluster has a group's `minResources`, before any of its members is tried.
 
 The check is an estimate: free amounts are summed over nodes, so two nodes that can each take half a pod are enough.
-With `one_node`, one node must have the whole amount. Amounts that the group itself holds count as free. An
-overcommitted node counts as full.
+Amounts that the group itself holds count as free, and an overcommitted node counts as full.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""RBAC: allows or refuses requests by the roles and bindings in the store.
+"""RBAC: allow or refuse requests by the roles and bindings in the store.
 
-The rules that apply to a user are looked up once, and kept until a role or binding changes. Meanwhile, a request costs
-only a scan of the rules of its user. If several rules allow a request, the first one is recorded as used. Cluster-wide
-bindings come before those of the namespace. Bindings are sorted by name, and the rules of a role keep the order in
-which the role lists them. (kube-apiserver reads bindings in no particular order.)
+The rules that apply to a user are collected once, and kept until a role or binding changes. If several rules allow a
+request, the first one is recorded as used. Rules of cluster-wide bindings come before those of the namespace's
+bindings, and bindings are sorted by name. In kube-apiserver, bindings have no particular order.
 """
 
 from __future__ import annotations

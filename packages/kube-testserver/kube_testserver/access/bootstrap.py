@@ -1,8 +1,7 @@
-"""The roles and bindings that every new cluster with RBAC has: for people, discovery and schedulers.
+"""The roles and bindings of a new cluster with RBAC: for users, discovery, monitoring and schedulers.
 
 They follow the bootstrap policy of Kubernetes 1.36 with its default feature gates
-(`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`). The roles of kube-controller-manager and its controllers, of nodes
-and of certificates are left out, because no program of this project uses them.
+(`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`). Some roles are left out, such as those of nodes and controllers.
 """
 
 from __future__ import annotations

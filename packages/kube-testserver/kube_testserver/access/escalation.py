@@ -1,10 +1,11 @@
 """Checks against privilege escalation: a user can grant only permissions that the user has.
 
-A user may create or change a role if the user holds every permission in it, or the verb `escalate` on it. To write a
-ClusterRole that aggregates other roles, a user without `escalate` needs all permissions. A user may create or change a
-binding if the user holds every permission of its role, or the verb `bind` on that role. To change the allocation or
-`reservedFor` of a ResourceClaim, a user needs permission for `resourceclaims/binding`. The rules are those of
-kube-apiserver (`pkg/registry/rbac`). Writes of the server itself, and of members of system:masters, pass.
+To write a role, a user needs all permissions in the role, or the verb `escalate` on it. To write a ClusterRole that
+aggregates other roles, a user without `escalate` needs the permissions of an administrator. To write a binding, a user
+needs all permissions of the role, or the verb `bind` on the role. To change the allocation or `reservedFor` of a
+ResourceClaim, a user needs permission for `resourceclaims/binding`.
+
+Source of the rules for roles and bindings: kube-apiserver, `pkg/registry/rbac`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The access check of every request: authentication, impersonation and authorization.
+"""The access check of a request: authentication, impersonation and authorization.
 
-By default, all requests are allowed, and credentials are read only for reviews and admission webhooks, which need to
-know the user of the request. With RBAC or a token file, a request without credentials comes from the user
-`system:anonymous`, and a request with invalid credentials is refused (401) before anything else is checked.
+By default, the server allows all requests. It then reads credentials only for reviews and admission webhooks, which
+name the user of the request. With RBAC or a token file, a request without credentials comes from the user
+`system:anonymous`, and a request with an invalid bearer token is refused (401).
 """
 
 from __future__ import annotations

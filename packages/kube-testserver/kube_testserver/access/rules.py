@@ -1,7 +1,6 @@
 """Policy rules of RBAC: what one rule of a role allows, and which permissions a set of rules does not cover.
 
-A rule of a role is compiled once into sets, so that a check costs a few look-ups. The meaning of every field, of ``*``
-and of ``*/subresource`` is kube-apiserver's (`pkg/apis/rbac/v1/evaluation_helpers.go`).
+Fields, ``*`` and ``*/subresource`` mean the same as in kube-apiserver (`pkg/apis/rbac/v1/evaluation_helpers.go`).
 """
 
 from __future__ import annotations

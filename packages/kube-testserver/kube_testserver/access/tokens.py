@@ -1,8 +1,7 @@
 """Bearer tokens: those of a file, and those that the server signs for service accounts.
 
-The token of a service account is a JSON Web Token with the same claims as in kube-apiserver, signed with a key that
-lives as long as the server. The token is valid until one minute after its expiry time. It becomes invalid earlier if
-the account is deleted. A token that is bound to a pod also becomes invalid if this pod is deleted.
+The token of a service account is a JSON Web Token. It is valid until one minute after its expiry time. It becomes
+invalid earlier if the account is deleted, or if the token is bound to a pod and this pod is deleted.
 
 Differs from kube-apiserver: the signature is symmetric (HS256), so only the server can check it.
 """

@@ -1,7 +1,7 @@
-"""A record of the rules that allowed requests, and of the requests that were refused, by user.
+"""Record, for each user, which parts of rules allowed requests, and which requests were refused.
 
-A test that runs a program under a role can ask the record whether a request was refused, and which parts of the role
-were never needed. Repeated requests only raise a count, so the record stays small.
+A test runs a program under a role. Then it asks the record which requests were refused, and which parts of the role
+were never needed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Small versions of the programs that a cluster runs beside its API server.
+"""Small versions of the programs that a cluster runs beside its API server: kubelets and controllers.
 
-Belongs here: kubelets, the disruption controller, the resource claim controller, the garbage collector, and reactions
-to a write: removing namespaces, expiring events, serving CustomResourceDefinitions, aggregating roles. Does not belong
-here: answering requests.
+Some run only after a write and within it, such as the removal of a namespace. Others follow the store's log of changes.
 """

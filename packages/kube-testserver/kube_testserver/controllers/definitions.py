@@ -1,8 +1,8 @@
 """Serve the resources of a CustomResourceDefinition from the moment the definition is stored until it is deleted.
 
-When a change affects what is served, open watches of the kind end, as in kube-apiserver, which rebuilds its storage.
+When a change affects what is served, open watches of the kind end, as in kube-apiserver.
 
-Differs from kube-apiserver: a deleted definition deletes its objects at once, with or without finalizers.
+Differs from kube-apiserver: a deleted definition deletes its objects at once, even those with finalizers.
 """
 
 from __future__ import annotations

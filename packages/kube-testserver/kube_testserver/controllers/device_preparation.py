@@ -1,8 +1,8 @@
-"""Checks the resource claims of a bound pod before the pod starts, as kubelets and drivers do.
+"""Check the resource claims of a bound pod before the pod starts, as kubelets and drivers do.
 
-A bound pod starts once all of its claims are reserved for it; until then the pod waits, and an event names the claim
-that is not ready. A pod also waits while one of its devices is in use by pods of another claim, unless the device is
-shared or used with administrator access. So tests notice a device that was allocated twice.
+The pod waits until its claims exist and are reserved for it; an event names what is missing. The pod also waits while
+another claim's pods use one of its devices. Devices that are shared, or used with administrator access, are not
+compared. So a test notices a device that was allocated twice.
 """
 
 from __future__ import annotations

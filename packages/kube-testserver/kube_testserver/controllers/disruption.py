@@ -1,8 +1,6 @@
 """A small disruption controller: it updates the numbers in the status of PodDisruptionBudgets.
 
-The API server allows or refuses an eviction by the numbers in a budget's status (see `subresources.eviction`): expected
-pods, healthy pods, and pods that may be evicted. The controller keeps the name, health, deletion and owner of each
-selected pod. So when one pod changes, the other pods need not be read.
+The API server allows or refuses an eviction by these numbers (see `subresources.eviction`).
 
 Rules and messages are those of ``pkg/controller/disruption/disruption.go``. Differs from kube-controller-manager: the
 controller knows only the workloads in `CONTROLLERS` and custom resources with a scale, and records no events.

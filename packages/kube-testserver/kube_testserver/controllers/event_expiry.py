@@ -1,7 +1,6 @@
-"""Expiry of events: an event is deleted some time after it was last written, by default an hour.
+"""Expiry of events: an event is deleted some time after its last write, by default an hour.
 
-kube-apiserver gives events a lease in etcd. This server checks the oldest events whenever an event is written. So an
-idle server does no work, and a long-running server does not fill up.
+There is no timer: a write of an event deletes the events that have expired by then.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Follow a collection from inside the server, as a controller does with a watch.
 
-The store calls its listeners in the middle of a write, when they must not write. So a `Follower` only notes that
-something has changed. It reads the log a moment later, in batches, so a burst of writes does not block the event loop.
+The store calls its listeners during a write, when they must not write. So a `Follower` reads the log of changes a
+moment later, in batches.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Garbage collection: objects are deleted once all their owners are gone.
 
-A deletion with `propagationPolicy` `Background` removes the owner first; `Foreground` removes the owner after its
-dependents, and `Orphan` keeps the dependents and removes their references to the owner. Source:
-kube-controller-manager, `garbagecollector`.
+How an owner is deleted depends on `propagationPolicy`. `Background` removes the owner first. `Foreground` deletes the
+dependents first, and waits for those with `blockOwnerDeletion`. `Orphan` keeps the dependents, without their references
+to the owner. An owner whose kind is not served counts as present.
 
-An owner whose kind is not served counts as present, as in kube-controller-manager, which retries later.
+Source: kube-controller-manager, `garbagecollector`.
 """
 
 from __future__ import annotations

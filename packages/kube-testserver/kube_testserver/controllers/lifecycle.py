@@ -1,14 +1,12 @@
 """A small kubelet for all nodes at once: it admits and runs bound pods, and ends pods that are being deleted.
 
-An API server only stores objects: a bound pod stays Pending, and a pod that was deleted with a grace period stays
-Terminating, until a kubelet changes its status. For tests, simulations and users of `kubectl`, `Lifecycle` plays the
-part of all kubelets, and starts the controllers of disruption budgets and resource claims. It reads the server's log of
-changes, as a watch does, and writes through the registry, as a client does. So schedulers see the same events as from
-real nodes.
+Without kubelets, a bound pod stays Pending, and a pod that was deleted with a grace period stays Terminating.
+`Lifecycle` writes the statuses that kubelets write. If it runs pods, it also starts the controllers of disruption
+budgets and resource claims.
 
-A pod that does not fit its node fails, with the kubelet's message (`node_admission`). A pod that fits starts after a
-configured time. With the annotation `RUN_DURATION` the pod succeeds after that duration; otherwise it runs until it is
-deleted. A pod bound to a node that does not exist waits for the node.
+A pod that does not fit its node fails, with the kubelet's message (`node_admission`). Another pod starts after a
+configured time. With the annotation `RUN_DURATION`, a pod succeeds after that duration. A pod bound to a node that does
+not exist waits for the node.
 """
 
 from __future__ import annotations

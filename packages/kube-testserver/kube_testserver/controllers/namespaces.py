@@ -1,7 +1,7 @@
-"""Removes a terminating namespace: first all its objects, even those with finalizers, then the namespace itself.
+"""Remove a terminating namespace with its objects, even those with finalizers.
 
 In a real cluster, a controller removes the namespace some seconds after the DELETE. This server does it within the
-DELETE request, so clients never see a terminating namespace afterwards. Watches still show every step in order.
+DELETE request. Watches still show each step.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""The kubelet's check of a pod that was bound to its node, with sums that do not depend on any scheduler.
+"""The kubelet's check of a pod that was bound to its node.
 
-A kubelet does not trust schedulers. It adds up the requests of the pods that it has admitted. If a new pod does not
-fit, or the node does not match the pod's node selector, the pod fails at once with a reason such as ``OutOfcpu``. The
-check detects when a scheduler overcommits a node, so it shares no arithmetic with the scheduler: quantities are exact
-fractions, and each `NodeRoom` keeps the sums of its node.
+A kubelet does not trust schedulers. If a bound pod does not fit the node, the pod fails with a reason such as
+``OutOfcpu``. The check adds up requests with code of its own, so it notices when a scheduler overcommits a node.
 
-Reasons and messages are those of kube-scheduler's and the kubelet's shared admission check
-(``pkg/kubelet/lifecycle/predicate.go``). Differs from the kubelet: a pod's operating system is not compared with the
-node's, and devices are only counted.
+Reasons and messages are those of the kubelet (``pkg/kubelet/lifecycle/predicate.go``). Differs from the kubelet: a
+pod's operating system is not compared with the node's, and devices are only counted.
 """
 
 from __future__ import annotations

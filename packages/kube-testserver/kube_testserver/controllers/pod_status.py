@@ -1,8 +1,4 @@
-"""The status that a kubelet writes for a pod that runs, has completed, or is rejected.
-
-The fields are those that `kubectl get` and `describe`, controllers and schedulers read. Each function changes the
-decoded pod that it is given.
-"""
+"""The status that a kubelet writes for a pod that runs, has completed, or is rejected."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Two controllers of access: one aggregates ClusterRoles, one gives each namespace its service account `default`.
 
-Both act within the write that triggers them, so no client waits for them. The service accounts are created even if the
-server runs without RBAC.
+Both act within the write that triggers them. The service accounts are created even if the server runs without RBAC.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Patches that need no schema: JSON merge patch (RFC 7386) and JSON patch (RFC 6902).
 
-Both are functions on decoded JSON that never change their arguments. The result shares its unpatched parts with the
-original, so it may be stored only after it was encoded or copied.
+The functions leave their arguments unchanged. The result shares parts with the original, so it may be stored only after
+it was encoded or copied.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Carries out PATCH requests: reads the patch, applies it to an object, and stores the result.
+"""Carry out PATCH requests: read the patch, apply it to an object, and store the result.
 
-A patch is applied to the object as its client sees it, kind and version included; the result is then treated like the
-body of a PUT. A server-side apply (`server_side_apply`) may also create the object.
+The patched object is treated like the body of a PUT. A server-side apply (`server_side_apply`) may also create the
+object.
 """
 
 from __future__ import annotations

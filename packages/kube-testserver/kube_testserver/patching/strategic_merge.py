@@ -1,16 +1,11 @@
 """Strategic merge patch: a merge patch that merges some lists item by item.
 
-Most lists of a patch replace the object's list. Some (containers by name, conditions by type) are merged by a key, the
-merge key; a few lists of strings are merged as sets. The Kubernetes API defines which lists these are
-(`kube_testserver.schema.merge_keys`).
-
-Directives inside a patch: ``$patch: delete`` and ``$patch: replace`` on objects and list items, ``$retainKeys``,
-``$deleteFromPrimitiveList/<list>``, and ``$setElementOrder/<list>``, which lists the items of a list in the wanted
-order and adds or removes none.
+Most lists of a patch replace the object's list. Some lists are merged by a key, such as containers by name, and a few
+lists of strings are merged as sets. `kube_testserver.schema.merge_keys` names these lists.
 
 The order of a merged list is the same as in kube-apiserver. Items that the patch names are in the order of the patch,
-or of ``$setElementOrder``. An item of the object that the patch does not name is placed before the first named item
-that followed it in the object. If no named item followed, the item is placed at the end.
+or of ``$setElementOrder``. Another item of the object is placed before the first named item that followed it in the
+object. If no named item followed, the item is placed at the end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A pod's row in `kubectl get`: how many containers are ready, and one word for the state of the pod.
 
-The word is the phase, unless there is a more specific one. More specific are a scheduling gate, the reason why a
-container waits or has ended, and the deletion of the pod.
+The word is the phase, unless there is a more specific one, such as `SchedulingGated`, `Terminating`, or the reason why
+a container waits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Tables: what the server prints for `kubectl get`, so that every client shows an object the same way.
+"""Tables: the columns and rows that the server sends to `kubectl get`.
 
-A `Table` has columns (those of priority 1 only show with ``-o wide``) and one row of cells per object. Common kinds
-have a printer each. A custom resource has the columns that its definition names. Any other kind has name and age.
+Common kinds have columns of their own, and a custom resource has the columns that its definition names. Other objects
+show name and age.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Request bodies in protobuf, which typed Go clients (`kubectl create`, `drain`, `auth can-i`) send by default.
 
-Belongs here: converting a protobuf body to JSON, and the table of field numbers for that. Does not belong here: writing
-protobuf, because these clients accept answers in JSON.
+Answers are not written in protobuf, because these clients accept JSON.
 """
 
 from kube_testserver.protobuf.decode import PROTOBUF, BadProtobufError, UnknownKindError, decode_protobuf

@@ -1,14 +1,12 @@
-"""Converts protobuf request bodies to JSON: the wire format, and how Kubernetes uses it.
+"""Convert protobuf request bodies to JSON: the wire format, and how Kubernetes uses it.
 
-A body is four magic bytes and an envelope, which names the kind and holds the object. In protobuf, Kubernetes writes
-each field that is no pointer, even if the field has the zero value of its type. In JSON, Go leaves such a field out if
-it has the zero value. So the decoder drops these zero values. It keeps zero values of pointer fields, because an unset
-pointer field is not written.
+A body is four magic bytes and an envelope, which names the kind and holds the object. In protobuf, Kubernetes also
+writes zero values, except for pointer fields that are not set. In JSON, Go leaves most zero values out. So the decoder
+drops zero values, but keeps those of pointer fields.
 
-`fields.json.gz` is a table of all fields. It has the name and the type of each field: ``s`` text, ``i`` integer, ``t``
-boolean, ``f`` floating point, ``b`` bytes, a message's name, or one of the types that JSON writes in a special way
-(`@...`). In front of the type, ``*`` is a pointer, ``[`` a list, ``{`` a map with text keys. A field without a name is
-a message whose fields JSON shows as fields of the surrounding message.
+`fields.json.gz` has the name and the type of each field: ``s`` text, ``i`` integer, ``t`` boolean, ``f`` floating
+point, ``b`` bytes, a message's name, or a type of `_RULES` (`@...`). In front of the type, ``*`` is a pointer, ``[`` a
+list, ``{`` a map with text keys. JSON shows the fields of a message without a name in the surrounding message.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """CustomResourceDefinitions: their defaults, their validation, and the resources that they define.
 
-Differs from kube-apiserver: to convert an object to another version, only its apiVersion is changed; and two
-definitions may claim the same names.
+Differs from kube-apiserver: no webhook converts objects between versions; and two definitions may claim the same names.
 """
 
 from __future__ import annotations

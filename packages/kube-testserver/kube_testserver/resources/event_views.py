@@ -1,8 +1,7 @@
-"""Converts an event between core/v1, in which events are stored, and events.k8s.io/v1.
+"""Convert an event between core/v1, in which events are stored, and events.k8s.io/v1.
 
-The two versions have the same content under different names. Fields of core/v1 that events.k8s.io/v1 deprecates keep
-their value under a `deprecated` name, as in Go's conversion, so that an event written in one version reads the same in
-the other.
+The two versions have the same content under different names, as in Go's conversion. For example, `count` of core/v1 is
+`deprecatedCount` in events.k8s.io/v1.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The subresource `scale` (autoscaling/v1): how many replicas an object should have and has, in one form for all kinds.
 
-The scale is a view of the object; writing it sets one field. Built-in workloads have the numbers always in the same
-fields. The definition of a custom resource says which fields have its numbers.
+A write of the scale sets one field of the object. The definition of a custom resource says which fields have the
+numbers.
 """
 
 from __future__ import annotations

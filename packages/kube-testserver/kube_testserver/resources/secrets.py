@@ -1,7 +1,6 @@
-"""The write-only field `stringData` of a Secret: text that is merged into `data` before anything is stored.
+"""The write-only field `stringData` of a Secret: text that is merged into `data` before the Secret is stored.
 
-kube-apiserver merges the two fields while it decodes what a client sent, so they are merged on every write. Values of
-`data` are checked, and stored in the one spelling of base64 that Go's encoder writes.
+Values of `data` are checked, and stored as Go's base64 encoder writes them.
 """
 
 from __future__ import annotations

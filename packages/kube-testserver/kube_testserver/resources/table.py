@@ -1,9 +1,8 @@
-"""The resources that the embedded API server serves, and the properties in which they differ.
+"""The resources that the embedded API server serves, as rows of a table.
 
-A resource is a row, not a class: properties that vary (scope, short names, subresources, what a deletion returns, which
-fields a selector may name) are attributes of `Resource`, and most code that serves requests reads only these. Rows that
-store into one `collection` are views of the same objects, for example core/v1 and events.k8s.io/v1 events, or the
-versions of a CustomResourceDefinition. `ResourceTable.add` adds the rows of CustomResourceDefinitions at run time.
+Resources differ in the attributes of their rows, such as scope, short names and subresources. Rows with the same
+`collection` are views of the same objects, for example the versions of a custom resource. `ResourceTable.add` adds the
+rows of CustomResourceDefinitions at run time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Admission: checks and completes objects by looking at other objects.
+"""Admission: check and complete objects by looking at other objects.
 
-The namespace of a new object must exist and not be terminating. A new pod or PodGroup gets the priority of its class. A
-resource claim with administrator access to devices must be in a namespace that is labelled for it.
+The namespace of a new object must exist and not be terminating. A new pod or PodGroup gets the priority of its class.
+Administrator access to devices requires a label on the namespace.
 """
 
 from __future__ import annotations

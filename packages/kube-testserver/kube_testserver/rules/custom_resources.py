@@ -1,9 +1,7 @@
 """Validation of custom resources by the schema in their definition, with defaults and removal of unknown fields.
 
-Objects are checked against the OpenAPI v3 schema of their version, with kube-apiserver's messages. Fields that the
-schema does not know are dropped unless the schema says ``x-kubernetes-preserve-unknown-fields``. Supported are type,
-properties, additionalProperties, items, required, enum, minimum, maximum, the length limits, pattern, nullable,
-int-or-string, defaults, and rules in CEL (`validation_rules`).
+Messages are kube-apiserver's. Differs from kube-apiserver: some keywords of OpenAPI are ignored, such as `multipleOf`,
+`allOf`, `anyOf`, `oneOf` and `not`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Values that the server fills in before it stores an object, such as the defaults on which a scheduler relies.
 
-Defaults of single fields are applied on every write, because a client may send an object without them at any time.
-Values that depend on the whole new object (status, quality of service, label keys merged into selectors) are computed
-once, at creation. The two tolerations that give a pod five minutes on a lost node are added at creation and at each
-update.
-
-The rules are kube-apiserver's for what schedulers and `kubectl` read; other fields are left unchanged.
+Defaults of single fields are applied on every write, because a client may send an object without them. The first
+status, the quality of service, and label keys merged into selectors are set at creation. The rules are
+kube-apiserver's, for fields that schedulers and `kubectl` read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Kubernetes' own kinds for groups of pods, Workload and PodGroup: their rows in the resource table and validation.
 
-Both kinds are of `scheduling.k8s.io/v1alpha2`. kube-apiserver serves them if the gate GenericWorkload and this API
-version are enabled; an `EmbeddedCluster` serves them with the argument `pod_groups`.
+kube-apiserver serves these kinds (`scheduling.k8s.io/v1alpha2`) with the feature gate GenericWorkload, and an
+`EmbeddedCluster` with the argument `pod_groups`.
+
 Source: Kubernetes 1.36, `pkg/registry/scheduling`, `pkg/apis/scheduling/v1alpha2/zz_generated.validations.go`.
 """
 

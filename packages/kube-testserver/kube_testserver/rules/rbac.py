@@ -1,4 +1,4 @@
-"""Checks of roles and bindings beyond the types of their fields, and the defaults that the server fills in.
+"""Checks of roles and bindings, and the defaults that the server fills in.
 
 The checks are those of `pkg/apis/rbac/validation` in Kubernetes.
 """

@@ -1,9 +1,8 @@
 """Checks that refuse objects before the API server stores them.
 
-As in kube-apiserver, there are two kinds of refusal. An object whose JSON has the wrong shape, or an unreadable
-quantity, cannot be decoded (400, with the messages of Go's decoder). An object that can be decoded but breaks a rule
-(bad names and labels, no containers, changes of fields that may not change) is invalid (422), and the refusal names
-every wrong field. The checks cover what schedulers and `kubectl` depend on; kube-apiserver refuses more.
+An object whose JSON has the wrong shape, or an unreadable quantity, is refused with the code 400 and the message of
+Go's decoder. An object that breaks a rule is refused with the code 422, and the refusal names the wrong fields. The
+checks cover what schedulers and `kubectl` depend on; kube-apiserver refuses more.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The values that the API server fills in for workloads and services.
-
-The defaults are those of kube-apiserver for the fields that clients read and show. The pod
-template of a workload gets the defaults of a pod.
-"""
+"""The defaults of workloads and services: kube-apiserver's, for the fields that clients read and show."""
 
 from __future__ import annotations
 

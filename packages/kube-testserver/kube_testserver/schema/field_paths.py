@@ -1,8 +1,8 @@
-"""Returns the fields of an object as paths, in the form in which `metadata.managedFields` names them.
+"""The fields of an object as paths, in the form of `metadata.managedFields`.
 
-A path is a tuple of elements written as in ``metadata.managedFields``: ``f:<name>`` is a field or a key of a map,
-``k:<keys>`` an item of a list by its keys, ``v:<value>`` an item of a set by its value. A list or map that is atomic
-counts as one field. The rules are those of structured-merge-diff, on which server-side apply is built.
+A path is a tuple of elements: ``f:<name>`` is a field or a key of a map, ``k:<keys>`` an item of a list by its keys,
+``v:<value>`` an item of a set by its value. A list or map that is atomic counts as one field. Source of the rules:
+structured-merge-diff, on which server-side apply is built.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The schema of each built-in kind, and functions that follow references from one schema to another.
 
-A schema is a node of OpenAPI v3 as decoded JSON: ``type``, ``properties``, ``items``, ``additionalProperties``,
-``$ref`` and the ``x-kubernetes-`` marks. Nodes are shared and read-only.
+A schema is a node of OpenAPI v3 as decoded JSON. Nodes are shared and read-only.
 """
 
 from __future__ import annotations

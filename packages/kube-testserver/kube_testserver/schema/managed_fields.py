@@ -1,7 +1,6 @@
 """The owners of fields: ``metadata.managedFields``, kept from the first server-side apply on.
 
-Each manager owns the fields that it applied or changed last. An update takes the fields that it changes from their
-other owners. An apply that would change a field of another owner is a conflict, unless the apply is forced.
+An update takes the fields that it changes from their other owners. `server_side_apply` does the same for an apply.
 
 Differs from kube-apiserver: an object without a server-side apply has no managed fields. Its first apply treats all
 existing fields as owned by ``before-first-apply``, as kube-apiserver does for objects that are older than this feature.

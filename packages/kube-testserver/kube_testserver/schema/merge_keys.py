@@ -1,8 +1,7 @@
 """The lists that a strategic merge patch merges, by kind, and the field that identifies an item (the merge key).
 
-The schemas mark these lists with ``x-kubernetes-patch-strategy`` and ``x-kubernetes-patch-merge-key``, which are the
-tags `patchStrategy` and `patchMergeKey` of Kubernetes' Go types. A list of plain values, such as finalizers, has no
-merge key. A patch replaces a list without a mark, for example a node's taints or a pod's tolerations.
+The schemas mark these lists with ``x-kubernetes-patch-strategy`` and ``x-kubernetes-patch-merge-key``. A list of plain
+values, such as finalizers, has no merge key. A patch replaces a list without a mark, for example a node's taints.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The types to which an object is converted to find out whether Go's typed decoder would accept its shape.
 
-An object is converted to each of these types, and the results are thrown away:
+The result of a conversion is thrown away. The types are:
 
 - for a built-in kind, the type that `structs` makes from the schema of the kind
-- for a kind that the scheduler decodes, the scheduler's own type, so that nothing is stored that the scheduler could
-  not read; for other kinds, `KubeObject`
-- for a CustomResourceDefinition, also a type that is defined here by hand. `structs` does not look into the schemas in
+- for a kind that the scheduler decodes, the scheduler's own type, so that the scheduler can read what is stored; for
+  other kinds, `KubeObject`
+- for a CustomResourceDefinition, also a type that is written by hand here. `structs` does not look into the schemas in
   a definition, because their type, JSONSchemaProps, contains itself
 """
 

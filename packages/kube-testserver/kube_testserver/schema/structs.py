@@ -1,8 +1,7 @@
-"""Makes Python types from schemas; msgspec uses the types to check, in C, what Go's typed decoder checks.
+"""Make Python types from schemas, so that msgspec checks in C what Go's typed decoder checks.
 
-Converting an object to the type of its kind shows in microseconds whether every field is known and has the right shape.
-The result of the conversion is thrown away. The type of a kind is made when it is first used. If two schemas have a
-part in common, their types share it, too.
+To check an object, it is converted to the type of its kind, and the result is thrown away. The type of a kind is made
+when it is first used.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Finds unknown fields, reports them with kube-apiserver's messages, and drops them.
+"""Find unknown fields, report them with kube-apiserver's messages, and drop them.
 
-A built-in kind has the fields of its Go type and no others; Go's decoder drops any other field. A client may ask to be
-warned about unknown fields (``fieldValidation=Warn``, the default), or to be refused (``Strict``, which `kubectl` asks
-for). A custom resource is pruned by its schema in the same way.
+By the parameter ``fieldValidation``, a client is warned about unknown fields (``Warn``, the default), or its request is
+refused (``Strict``, which `kubectl` asks for).
 
 Differs from kube-apiserver: a field that is repeated in the JSON is not reported; the last one counts.
 """

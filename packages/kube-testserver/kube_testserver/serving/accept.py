@@ -1,4 +1,4 @@
-"""Reads the Accept header: the format of the answer that a client asks for. Each distinct text is read once."""
+"""Read the Accept header: the format of the answer that a client asks for."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """Injected faults: failures between a client and its API server, for tests.
 
 A `Fault` says which requests fail, how often, and how: with an error status, a delay, an answer that is lost after the
-write was done, or a connection that breaks before the write. `Router.drop_watches` ends watches as an API server
-normally does, or breaks their connections, even in the middle of a line. Random numbers come from a seeded generator,
-and the server's clock measures delays.
+write was done, or a connection that breaks before the write. To end or break watches, use `Router.drop_watches`.
 """
 
 from __future__ import annotations

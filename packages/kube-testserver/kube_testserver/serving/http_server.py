@@ -1,8 +1,7 @@
-"""Serves the router over HTTP: aiohttp's low-level server, one handler for every path.
+"""Serve the router over HTTP: aiohttp's low-level server, one handler for every path.
 
-aiohttp's own routing and middlewares are not used. The router knows the paths already. And a scheduler sends thousands
-of bindings and events a second, each of which should cost little more than the parsing of HTTP. A watch writes all
-lines that are ready as one chunk.
+A scheduler sends thousands of requests a second, so each should cost little more than the parsing of HTTP. So aiohttp's
+own routing and middlewares are not used.
 """
 
 from __future__ import annotations

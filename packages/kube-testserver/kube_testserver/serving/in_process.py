@@ -1,7 +1,7 @@
-"""Serves the router without a network: a client in the same process, for tests and simulation.
+"""Serve the router without a network: a client in the same process, for tests and simulation.
 
-Requests and answers are bytes, and pass through the same router as over HTTP, so answers are identical. During each
-request the event loop runs once, as with a socket, so that a burst of requests cannot starve timers and watches.
+Requests pass through the same router as over HTTP. During each request, the event loop runs once, so that a burst of
+requests cannot starve timers and watches.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Answers a GET of a collection: list options, consistent pages, and the list itself.
+"""Answer a GET of a collection: list options, consistent pages, and the list itself.
 
-A `continue` token names a version and a key. All pages of one listing show that version, restored from the log. Once
-the log does not reach back to the version any more, the client gets 410. This answer contains a token by which the
-client can continue with the present version.
+A `continue` token names a version and a key. The next page shows that version, restored from the log. If the log no
+longer reaches back to the version, the client gets 410, with a token to continue with the present version.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """/openapi/v3: the served resources with the fields of every kind, for `kubectl apply` and `kubectl explain`.
 
-Before kubectl sends an object, it finds out whether the server checks unknown fields. The sign is the parameter
-`fieldValidation` of a PATCH in /openapi/v3; then kubectl leaves the check to the server. `kubectl explain` reads the
-schemas.
+kubectl leaves the check of unknown fields to the server if, in /openapi/v3, a PATCH has the parameter
+`fieldValidation`.
 
 For a `List`, kubectl requests /openapi/v2 in protobuf, and checks only kinds that this document describes. So
 /openapi/v2 describes nothing: in protobuf it has no bytes, in JSON no definitions.
 
-Differs from kube-apiserver: /openapi/v2 is empty. In /openapi/v3, schemas of built-in kinds have no descriptions,
-and only the operations that kubectl looks for are listed.
+Differs from kube-apiserver: /openapi/v2 is empty. In /openapi/v3, schemas of built-in kinds have no descriptions, and
+only the operations that kubectl looks for are listed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Answers requests, whatever the transport: the HTTP server and the in-process client both call `Router.handle`.
+"""Answer requests, whatever the transport: the HTTP server and the in-process client both call `Router.handle`.
 
-A request is a method, a path, a query, a body, and the contents of a few headers. The path of most requests names a
-resource, and either its collection, one object, or a subresource of an object. Path, method and query select the
-operation. The answer is a `Response`, or a `WatchStream` from which the transport reads.
+The answer is a `Response`, or a `WatchStream` from which the transport reads.
 """
 
 from __future__ import annotations

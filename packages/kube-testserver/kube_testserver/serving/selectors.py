@@ -1,7 +1,4 @@
-"""Compile the label selector and the field selector of a list or watch into one function that tests an object.
-
-The text of a selector is compiled once. A request without selectors has no such function.
-"""
+"""Compile the label selector and the field selector of a list or watch into one function that tests an object."""
 
 from __future__ import annotations
 

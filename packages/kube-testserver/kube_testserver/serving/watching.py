@@ -1,12 +1,9 @@
 """Watches: each watch reads a collection's log of changes, and sends them to one client as lines of JSON.
 
-A watch has no queue of its own. It remembers how far it has read. After a write, or when a timer fires, the watch
-continues to read, and sends up to 512 later changes as one chunk, so that a burst of writes costs one wake-up and few
-writes to the socket. A slow client costs no memory; if the log no longer has the watch's position, the client gets an
-error (410) and lists again.
+A watch has no queue of its own, only a position in the log. After a write, it reads on, and sends up to 512 changes as
+one chunk. If the log no longer has the position, the client gets an error (410) and lists again.
 
-A selector changes how a change appears to the client. An object that begins to match is ADDED. An object that no longer
-matches is DELETED, in the state in which it last matched. An object that never matched causes no event.
+With a selector, an object that begins to match is ADDED, and an object that no longer matches is DELETED.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""POST pods/<name>/eviction: deletes a pod if the disruption budgets allow it.
+"""POST pods/<name>/eviction: delete a pod if the disruption budgets allow it.
 
-A pod that is Pending, has ended, is being deleted, or is selected by no budget is evicted without a check of budgets.
-Otherwise, the eviction is refused if several budgets select the pod, or if the status of its budget allows no
-disruption. An eviction that is allowed reduces the number in the status by one, and the status lists the pod. For pods
-that are not ready, the budget's `unhealthyPodEvictionPolicy` can make an exception. The numbers in a budget's status
-are taken as they are; a disruption controller updates them.
+The check reads the status of the pod's budget, which a disruption controller updates. There is no check if the pod is
+Pending, has ended, or is being deleted. For pods that are not ready, `unhealthyPodEvictionPolicy` can make an
+exception. An eviction that uses the budget reduces its number of allowed disruptions by one.
 """
 
 from __future__ import annotations

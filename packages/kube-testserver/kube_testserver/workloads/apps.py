@@ -1,7 +1,7 @@
 """Rules of Deployment, ReplicaSet, StatefulSet and DaemonSet: the objects that kube-controller-manager makes of them.
 
-Differs from kube-controller-manager: a changed template replaces all pods of a Deployment in one step; the pods of a
-StatefulSet or a DaemonSet are not replaced.
+Differs from kube-controller-manager: a changed template replaces all pods of a Deployment in one step, and no pods of a
+StatefulSet or a DaemonSet.
 """
 
 from __future__ import annotations

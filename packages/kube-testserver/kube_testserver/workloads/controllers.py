@@ -1,7 +1,6 @@
-"""The loop over all workloads: it creates, updates and deletes objects as the rules of the workloads say.
+"""The loop over all workloads: create, update and delete objects as the rules of the workloads say.
 
-Changes are collected for a moment. Then each workload concerned is processed once. All reads and writes happen inside
-the server, so nothing can change in between.
+Changes are collected for a moment. Then each workload concerned is processed once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """LeaderWorkerSet: a StatefulSet of leaders, and for each leader a StatefulSet of its workers.
 
-In a real cluster, LeaderWorkerSet's webhook adds the index labels to the pods; in this server, the rule of StatefulSet
-adds these labels.
+The index labels of the pods come from the rule of StatefulSet; in a real cluster, a webhook adds them.
+
 Differs from the real controller: there are no rolling updates, and a failed pod does not restart its group.
 """
 

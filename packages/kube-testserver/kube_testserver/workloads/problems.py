@@ -1,7 +1,6 @@
 """The event and the condition by which a controller reports that it cannot make the objects of a workload.
 
-Reasons and texts are kube-controller-manager's. Controllers of other projects record events of their own; here, all of
-them record `FailedCreate`.
+Reasons and texts are kube-controller-manager's, also for the workloads of other projects.
 """
 
 from __future__ import annotations

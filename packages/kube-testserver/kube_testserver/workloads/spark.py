@@ -1,6 +1,6 @@
 """SparkApplication (spark-operator): the driver, and once it runs, the executors that it asks for.
 
-The memory overhead of a pod is `memoryOverhead`, or Spark's default for JVM applications: a tenth, at least 384 MiB.
+The default memory overhead of a pod is Spark's for JVM applications: a tenth, at least 384 MiB.
 """
 
 from __future__ import annotations

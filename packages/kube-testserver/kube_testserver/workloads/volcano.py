@@ -1,7 +1,7 @@
 """Volcano's Job, and the PodGroups that operators make for Volcano.
 
-Source: Volcano, `pkg/controllers/job`. Differs from Volcano: policies, plugins and `dependsOn` have no effect. So a Job
-can start whose gang minimum counts pods that wait because of `dependsOn`; Volcano never creates these pods.
+Source: Volcano, `pkg/controllers/job`. Differs from Volcano: policies, plugins and `dependsOn` have no effect. So pods
+are created that Volcano holds back because of `dependsOn`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """PersistentVolumeClaim: each claim that names no volume gets one of its own, not tied to a node.
 
-If the StorageClass says `WaitForFirstConsumer`, the claim waits until the scheduler has named the node of a pod. If the
-class does not exist, the claim waits until it does.
+With `WaitForFirstConsumer`, the claim waits until the scheduler has named the node of a pod. The claim also waits for a
+StorageClass that does not exist yet.
 
 Differs from kube-controller-manager: a claim without a class gets a volume, too, and no claim gets a volume that a
 client created.

@@ -1,11 +1,8 @@
 """The Bind plugin `BindRequest`: like KAI's scheduler, it leaves the binding of a pod to a program called the binder.
 
-The plugin creates a BindRequest, which is an object of KAI. Then it waits until the pod is bound, or until that has
-failed. Meanwhile, the pod is assumed on its node in the scheduler's cache. After a failure, the plugin deletes the
-request, and the pod is scheduled again.
-
-When a scheduler starts, it assumes the pods of open requests on the requested nodes, and waits for the binder. It
-deletes requests whose node has no room any more.
+The plugin creates a BindRequest, which is an object of KAI, and waits until the pod is bound or the request has failed.
+After a failure, the pod is scheduled again. A scheduler that starts assumes the pods of open requests on the requested
+nodes. It deletes requests whose node has no room any more.
 
 Source: KAI-Scheduler, `pkg/scheduler/cache/cache.go` (createBindRequest, cleanStaleBindRequest), `cluster_info.go`
 (snapshotBindRequests).

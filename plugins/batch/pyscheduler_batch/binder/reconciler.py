@@ -2,14 +2,12 @@
 
 The binder is a plugin, and works while its process holds the leader's lease. `pyscheduler binder` runs it without
 scheduling pods. The binder repeats a failed binding up to `backoffLimit` times: after 1 s, then after twice as long
-each time. The number of failures is in the status, so a restarted binder continues the count. If the pod is bound
-already, the request has succeeded.
+each time. The number of failures is in the status, so a restarted binder continues the count.
 
 Differs from KAI's binder: each failure is counted, the phase stays `Pending` until the last failure, a failure is never
 reported as a successful binding, and a request with the UID of its pod never binds a newer pod of the same name. This
-binder runs no PreBind, so it refuses requests that need one: those with `resourceClaimAllocations`, and those for a
-fraction of a GPU. Source: KAI-Scheduler, `pkg/binder/controllers/bindrequest_controller.go`,
-`pkg/binder/binding/binder.go`.
+binder refuses requests with `resourceClaimAllocations` and those for a fraction of a GPU. Source: KAI-Scheduler,
+`pkg/binder/controllers/bindrequest_controller.go`, `pkg/binder/binding/binder.go`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""The devices of all nodes as arrays, for filters and scores that look at single GPUs.
+"""The devices of all nodes as arrays, for filters and scores that look at single GPUs. A device is a GPU here.
 
-`GpuBooks` records the shares of GPUs by name of the node. `DeviceColumns` has them by row of the snapshot. It reads a
-row again if the generation of the node is new, as after each pod that comes or goes, or if `GpuBooks` notes a change of
-the node. The columns are also right while the scheduler tries changes of the snapshot that it will undo.
-
-"Device" always means a GPU in this module. A whole device is one of which no pod has even a part.
+`GpuBooks` records the shares of devices by name of the node. `DeviceColumns` has them by row of the snapshot, and reads
+a row again if the node or its shares changed. The columns are also right while the scheduler tries changes of the
+snapshot that it will undo.
 """
 
 from __future__ import annotations

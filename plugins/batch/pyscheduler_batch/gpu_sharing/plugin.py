@@ -2,10 +2,11 @@
 
 A pod with a fraction requests no GPU from the device plugin. Instead, a *reservation pod* requests the whole GPU. The
 label `runai-gpu-group` names the GPU, on the reservation pod and on the pods that share the GPU. Filter finds nodes
-with enough GPUs that can take the fraction, Reserve chooses the GPUs, and PreBind writes the label and creates the
-reservation pods that are missing. While this scheduler leads, it deletes the reservation pods of GPUs that no pod
-shares any more. Nothing isolates the pods on a GPU from each other. Source: KAI-Scheduler, `pkg/scheduler/gpu_sharing`,
-`pkg/scheduler/api/node_info`, `pkg/binder/binding/resourcereservation`.
+with room for the fraction, Reserve chooses the GPUs, and PreBind writes the label and creates missing reservation pods.
+Nothing isolates the pods on a GPU from each other.
+
+Source: KAI-Scheduler, `pkg/scheduler/gpu_sharing`, `pkg/scheduler/api/node_info`,
+`pkg/binder/binding/resourcereservation`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Reservation pods: created before the first pod shares a GPU, deleted when no pod shares it any more.
 
-"Device" always means a GPU in this module. A reservation pod requests one whole device, so that neither the kubelet nor
-another scheduler gives the device away. The program in the reservation pod writes the index of the device into an
-annotation of this pod. A sharing pod may have KAI's annotation `runai/shared-gpu-configmap`, which names ConfigMaps for
-its containers. The scheduler writes the indexes of the sharing pod's devices into these ConfigMaps before it binds the
-pod.
+A reservation pod requests one whole GPU, so that neither the kubelet nor another scheduler gives the GPU away. The
+program in the reservation pod writes the index of the GPU into an annotation of this pod. If a sharing pod has KAI's
+annotation `runai/shared-gpu-configmap`, the scheduler writes the indexes into ConfigMaps before it binds the pod. In
+this module, a device is a GPU.
 """
 
 from __future__ import annotations

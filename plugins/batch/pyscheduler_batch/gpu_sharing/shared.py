@@ -1,9 +1,8 @@
 """The interface of `GpuSharing` for other plugins, which use it without importing `GpuSharing`.
 
-Policies of a batch profile find a `SharedRoom` in their session (the state of a scheduling round). A plugin that scores
-nodes by their GPUs reads the attribute `columns` of the `GpuSharing` of its profile, which it finds in the mapping
-under `SHARED_KEY`. A plugin that decides which GPUs of the chosen node a pod gets is a `DevicePolicy`; it registers
-itself under `POLICY_KEY` when it is made.
+Policies of a batch profile find a `SharedRoom` in their session (the state of a scheduling round). Plugins that score
+nodes by their GPUs find the `GpuSharing` of their profile under `SHARED_KEY`. A plugin that decides which GPUs a pod
+gets is a `DevicePolicy`, and registers itself under `POLICY_KEY`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The resource axis: the column of each resource in arrays of amounts.
 
-All arrays of amounts in a scheduling round have one column for each resource of its axis. Units: `cpu` in millicores;
-`memory` and `ephemeral-storage` in bytes; `pods` and extended resources in whole numbers, or in fractions if the system
-shares devices. The dtype is float64; infinity means unlimited.
+Units: `cpu` in millicores; `memory` and `ephemeral-storage` in bytes; `pods` and extended resources in whole numbers,
+or in fractions if the system shares devices. The dtype is float64; infinity means unlimited.
 """
 
 from __future__ import annotations

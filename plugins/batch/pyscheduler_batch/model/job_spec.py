@@ -1,7 +1,7 @@
 """`JobSpec`: the settings of a job, read from its PodGroup, in one form for all batch systems.
 
-The package `podgroup` reads the members of a group and their minimum. This module adds what only batch policies need:
-queue, priority, sub-groups, protection from eviction.
+`JobSpec` adds what only batch policies need to the group of `podgroup`: queue, priority, sub-groups, protection from
+eviction.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Memory of a batch profile: the data that its policies and actions keep from one pass to the next.
 
-A pass is one scheduling round over all jobs. If many jobs are unchanged, policies and actions should not read each job
-again. So they may keep what they computed from jobs. `Memory` says which jobs must be read again: those that were
-rebuilt, those that a pass placed or evicted, and those that are gone. When queues, the list of nodes or the resources
-change, `Memory` drops everything.
+A pass is one scheduling round over all jobs. To read only changed jobs again, policies and actions may keep what they
+computed. `Memory` tells them which jobs changed: those that were rebuilt, placed or evicted, and those that are gone.
 """
 
 from __future__ import annotations

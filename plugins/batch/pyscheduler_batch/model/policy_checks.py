@@ -1,7 +1,7 @@
-"""Check the policies and actions of other Python packages when they are loaded, and the answers of these policies.
+"""Check the policies and actions that other Python packages add to a batch system, and the answers of these policies.
 
-So the error about a wrong answer names the policy. Answers that are arrays are checked where they are read. The
-policies of this project are not checked: their tests check them, and a check of each call would cost time.
+So the error about a wrong answer names the policy. Answers that are arrays are checked where they are read. A system's
+own policies are not checked, because a check of each call would cost time.
 """
 
 from __future__ import annotations

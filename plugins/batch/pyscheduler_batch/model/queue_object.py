@@ -1,8 +1,7 @@
 """The objects that describe queues.
 
-The CRDs of these objects come from other projects and may have no validation. So `spec` and `status` are kept as they
-were decoded, and the function that reads the objects of a system checks every value: most bad values make only their
-field unusable, and not the object.
+Their CRDs come from other projects and may have no validation. So `spec` and `status` are kept as they were decoded,
+and the reader of a system checks each value. Most bad values make only their field unusable, and not the object.
 """
 
 from __future__ import annotations

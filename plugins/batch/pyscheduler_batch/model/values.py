@@ -1,7 +1,7 @@
 """Parse values from the objects of queues and pod groups; a value that cannot be used is reported and replaced.
 
-For a value that it cannot use, a reader returns a safe value, such as a default. A reader with the parameter `warnings`
-adds a sentence to it that names the field, the bad value and what counts instead. No reader raises.
+No reader raises. A reader with the parameter `warnings` adds a sentence that names the field, the bad value and what
+counts instead.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """The states of jobs that a batch profile keeps from pass to pass, such as promised nodes and backoffs.
 
-A pass is one scheduling round over all jobs. Actions and policies decide each pass anew. Without a memory of earlier
-passes, other jobs would take the nodes of preemption victims, gangs would stay partly bound, and jobs would evict each
-other without end. So these states are kept; a job may have several at a time:
+A pass is one scheduling round over all jobs, and decides anew. Without these states, other jobs would take the nodes of
+victims, gangs would stay partly bound, and jobs would evict each other without end. A job may have several states:
 
     state     begins when                        effect on the job                  ends when
     --------  ---------------------------------  ---------------------------------  --------------------------------
     promised  pods are evicted for the job, or   it is placed first; it is not      its minimum and all promised
               the job is "in parts"              evicted                            tasks are bound, it is deleted,
-                                                                                    or its promise expires
+                                                                                    or it is "lapsed"
     lapsed    its promise expires, or an         it may not evict other jobs        its backoff ends
               eviction for the job fails
 
@@ -23,25 +22,18 @@ other without end. So these states are kept; a job may have several at a time:
     held      it is evicted because it has lost  it is not placed                   its backoff ends
               tasks
 
-A promise lasts 60 s, and longer if pods are evicted for it: by their grace period. A new leader restores the promises
-of the previous one. If a binding of a promised job fails, the job waits for a backoff, and keeps its promise meanwhile.
-
-"The jobs that took its room" includes those that evicted these jobs in turn: if B evicts A, and C evicts B, then A may
-evict neither B nor C.
-
-A task is *lost* if its binding failed, or if it waits because its queue is at the limit. It is no longer lost when it
-is bound. If its binding failed more than three times, its node is not promised any more.
-
-A backoff lasts 10 s, doubled each time, at most 10 minutes, and is forgotten 10 minutes after its end.
-
-An evicted job has a *rest period*. It begins with the eviction, and lasts as long as a backoff, or 10 minutes if the
-job was moved to other nodes. It doubles only if the job was placed again and then lost its minimum of tasks.
-
-If the victims of a job held enough for its waiting tasks, the job evicts nobody else until its promise ends, or
-something changes from outside.
-
-A change from outside is a new job or resource, a change of a node, queue or priority class, or a pod that ends without
-an eviction. If a controller only creates a pod of a known job again, that is no such change.
+- A promise lasts 60 s, and longer if pods are evicted for it: by their grace period.
+- "The jobs that took its room" includes those that evicted these jobs in turn: if B evicts A, and C evicts B, then A
+  may evict neither B nor C.
+- A task is *lost* if its binding failed, or if it waits because its queue is at the limit. After more than three failed
+  bindings, its node is not promised any more.
+- A backoff lasts 10 s, doubled each time, at most 10 minutes, and is forgotten 10 minutes after its end.
+- An evicted job has a *rest*: a backoff, or 10 minutes if the job was moved to other nodes. The rest doubles only if
+  the job was placed again and then lost its minimum of tasks.
+- If the victims of a job held enough for its waiting tasks, the job evicts nobody else until its promise ends, or
+  something changes from outside.
+- A change from outside is a new job or resource, a change of a node, queue or priority class, or a pod that ends
+  without an eviction.
 """
 
 from __future__ import annotations

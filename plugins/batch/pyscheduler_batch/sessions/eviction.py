@@ -1,7 +1,4 @@
-"""Evict the victims of a scheduling round: write the condition `DisruptionTarget`, and delete the pod.
-
-This module remembers an eviction until the deletion of the pod is seen, or the eviction has failed.
-"""
+"""Evict the victims of a scheduling round: write the condition `DisruptionTarget`, and delete the pod."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Compute keys of pods: filter plugins give the same answers about pods with equal keys.
-
-The keys are kept from one scheduling round to the next, until the pod changes.
-"""
+"""Compute keys of pods: filter plugins give the same answers about pods with equal keys."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """Find the line of the filters for pods that wait for room.
 
 Such a line is "0/3 nodes are available: 3 Insufficient cpu." A pass (a scheduling round over all jobs) compares amounts
-itself. For a job that fits nowhere, it often asks no filter, and only says that no node has room. So the line is found
-after the pass. Pods that the filters treat alike are one kind, and the filters look at one pod of each kind. A token
-bucket limits the questions to 4 per second, and 32 at once.
+itself, and often asks no filter about a job that fits nowhere. So the line is found after the pass. Pods that the
+filters treat alike are one kind, and the filters look at one pod of each kind. A token bucket limits the questions to 4
+per second, and 32 at once.
 
-While passes run, a line is asked for again every 10 s, or less often if there are many kinds. It is replaced if its
-reasons or the number of nodes changed. If only the numbers of nodes by reason changed, it stays: otherwise all waiting
-pods would be written again and again while a cluster fills.
+A line is asked for again every 10 s, or less often if there are many kinds. It is replaced if its reasons or the number
+of nodes changed. If only the numbers of nodes by reason changed, it stays: otherwise all waiting pods would be written
+again and again while a cluster fills.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The minimums that gangs have reached: a gang that falls below its minimum without an eviction is broken.
 
-`model.sub_groups` has the rules. The minimums are kept apart from the jobs, because a job is often rebuilt from the
-pods that exist now.
+`model.sub_groups` has the rules. The minimums are not kept in the jobs, because a job is often rebuilt from its pods.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Deallocate devices of unused resource claims, if these devices are the reason that a pod fits on no node.
 
-If a binding fails after devices were allocated, the claim of the pod keeps these devices, so the pod can only run on
-their node. If that node has become full, the pod fits on no node. The PostFilter of DynamicResources solves this: it
-deallocates the devices. Batch profiles call no other PostFilter plugin, because their actions choose victims.
+If a binding fails after devices were allocated, the claim keeps these devices, so the pod can only run on their node.
+If that node has become full, the PostFilter of DynamicResources deallocates the devices. Batch profiles call no other
+PostFilter plugin, because their actions choose victims.
 """
 
 from __future__ import annotations

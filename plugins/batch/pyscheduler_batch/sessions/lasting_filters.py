@@ -1,9 +1,8 @@
 """Cache the filter results of pods for which only node objects matter; the results hold until a node object changes.
 
-Most pods have no requirements about other pods, and for such a pod, most filters read only node objects. If a filter
-reads anything else, or some pod of the cluster has anti-affinity to others, nothing is cached. NodeResourcesFit is an
-exception, although it reads free amounts: its result is left out, because a session (one scheduling round) compares
-amounts itself.
+Nothing is cached if an active filter reads anything else, or if some pod of the cluster has anti-affinity to others.
+NodeResourcesFit is an exception: its result is left out, because a session (one scheduling round) compares amounts
+itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The nodes of a session (one scheduling round), a row each: their pods, and the sums of what pods hold.
 
-A row is read again when the node or its pods have changed, or an eviction there has begun or ended. The allocatable and
-the requested amounts of nodes come from the columns of the snapshot.
+A row is read again when the node or its pods have changed, or an eviction there has begun or ended.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`SnapshotPlacer`: run the filter and score plugins of a profile for the pods of one pass (a round over all jobs).
 
-The plugins run on a snapshot of the cluster. The placer keeps one statement (changes that can be undone) open from the
-start of the pass to its end. First, the statement removes the pods that are being deleted or evicted, so that the
-snapshot shows the nodes as they will be. Then the pass places and removes pods in the same statement.
+The plugins run on a snapshot of the cluster. The placer changes the snapshot in one statement, which it undoes at the
+end of the pass. First, the statement removes the pods that are being deleted or evicted. Then the pass places and
+removes pods in it.
 """
 
 from __future__ import annotations

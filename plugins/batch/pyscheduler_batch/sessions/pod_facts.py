@@ -1,7 +1,4 @@
-"""Read from pods and groups what a scheduling round needs: the requests of a pod, its state, and the queue of a job.
-
-Scheduling rounds and the command line both use this module, so that both have the same values.
-"""
+"""Read from pods and groups what a scheduling round needs: the requests of a pod, its state, and the queue of a job."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """The first action of each pass (a scheduling round over all jobs): place jobs on the nodes that are promised to them.
 
-A job for which pods are evicted is promised nodes (`commitments.py`). But the actions of a batch system know nothing of
-earlier passes. So this action runs before them, and places the tasks (pods) of jobs with promises. A task that would
-wait on its promised node takes idle room on another node if there is some. The action also repeats evictions that a
-crash interrupted.
+The actions of a batch system know nothing of promises from earlier passes (`commitments.py`). So this action runs
+before them, and places the tasks (pods) of jobs with promises. A task that would wait on its promised node takes idle
+room on another node if there is some. The action also repeats evictions that a crash interrupted.
 
 A job gets nothing from this action if a limit of a queue or a policy (`PromiseGate`) refuses the tasks now, or if the
 promised node of one task cannot take the task any more. kube-batch evicts for one task at a time; there, only the task

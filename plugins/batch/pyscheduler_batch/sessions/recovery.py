@@ -1,15 +1,13 @@
 """Read from API objects what an earlier leader, or a crash, left: promised nodes, victims, and interrupted evictions.
 
-- A promise is a node whose room is kept for a pending pod. It is read from the pod's `nominatedNodeName`. A gang
-  without sub-groups and roles is also promised any nodes for the rest of its minimum, in two cases: some of its pods
-  are bound and none was evicted, or victims are still ending for it.
-- A victim is a pod that is being deleted and has the condition `DisruptionTarget`; the message of the condition names
-  the job that gets the room, if any. The annotation `last-eviction-timestamp` of the victim's PodGroup has the time of
-  the group's last eviction.
-- An interrupted eviction is a pod that has this condition with the name of a job, and a node, but is not being deleted.
-  All such pods that one gang loses to one job are treated alike. If the job has promised nodes, and one of the pods is
-  on a promised node or the gang is below its minimum, the evictions are repeated once the first pass keeps the promise.
-  In all other cases, the evictions are repeated only if the gang is below its minimum at the end of the pass.
+- A promise is a node whose room is kept for a pending pod, read from its `nominatedNodeName`. A gang without sub-groups
+  and roles is also promised any nodes for the rest of its minimum, in two cases: some of its pods are bound and none
+  was evicted, or victims are still ending for it.
+- A victim is a pod that is being deleted and has the condition `DisruptionTarget`. The message of the condition names
+  the job that gets the room, if any. The annotation `last-eviction-timestamp` of a PodGroup also tells of victims.
+- An interrupted eviction is a pod on a node with this condition, but not being deleted. If the named job has promised
+  nodes, and the pod's gang has a victim on one of them or is below its minimum, the eviction is repeated once the first
+  pass keeps the promise. Otherwise, it is repeated only if the gang is below its minimum at the end of the pass.
 """
 
 from __future__ import annotations

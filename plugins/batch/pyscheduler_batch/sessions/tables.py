@@ -1,9 +1,8 @@
 """The cluster as tables of queues, jobs, tasks and nodes, kept from pass to pass (scheduling rounds over all jobs).
 
-At the start of a pass, `refresh` finds the nodes and the waiting pods that changed since the last pass. It rebuilds the
-jobs whose pods or descriptions have changed. If a queue, a priority class, the list of nodes or the resources have
-changed, it rebuilds everything. A session (the state of one pass) works on copies of the node and queue tables. It
-changes the tasks without a copy, and they are reset after the pass.
+At the start of a pass, `refresh` rebuilds the jobs whose pods or descriptions have changed. If a queue, a priority
+class, the list of nodes or the resources have changed, it rebuilds everything. A session (the state of one pass) works
+on copies of the node and queue tables. It changes the tasks without a copy, and they are reset after the pass.
 """
 
 from __future__ import annotations

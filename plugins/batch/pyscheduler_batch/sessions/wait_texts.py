@@ -1,10 +1,8 @@
 """Write on the pods of a batch profile why they wait: in a condition, and in an event.
 
-A text is a list of reasons, and the first one decides when the text is written. A new first reason is written at once,
-except for reasons that often last a moment only, such as missing pods or a missing object of the group. All other
-changes of a text are written 1 s later, because the amounts in it may change with every scheduling round. If the text
-changes again meanwhile, only the newest text is written. At most 200 of these later writes happen per second, the
-oldest first. So many waiting pods do not cause a storm of writes.
+A text is a list of reasons. A new first reason is written at once, except for reasons that often last a moment only,
+such as missing pods. Other changes are written 1 s later, because the amounts in a text may change with every
+scheduling round. At most 200 of these later writes happen per second, the oldest first.
 
 For pods that wait for room, the text also says why the filters reject the nodes (`filter_lines.py`).
 """

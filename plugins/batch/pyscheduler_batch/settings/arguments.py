@@ -1,7 +1,7 @@
 """Check the arguments of policies, so that a policy gets a usable value or none.
 
-KAI, Volcano and kube-batch log a value that they cannot parse, and use the default. pyscheduler warns about such a
-value, and leaves it out or uses the nearest usable one.
+A value that cannot be used causes a warning, and is left out or replaced by the nearest usable one. KAI, Volcano and
+kube-batch log such a value, and use the default.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """Read the configuration file of a batch system, such as KAI, as the configuration of a scheduler with one profile.
 
-The file contains one of these:
-
-- `actions`, `tiers`, or both
-- the ConfigMap in which the system keeps `actions` and `tiers`
-- the object from which the system's operator makes `actions` and `tiers`, such as KAI's SchedulingShard
-
-The profile enables the plugin `Batch`, whose args are the content of the file, and disables `DefaultPreemption`.
+The file contains `actions`, `tiers`, or both. It may also be the ConfigMap in which the system keeps them, or the
+object from which the system's operator makes them, such as KAI's SchedulingShard. The profile enables the plugin
+`Batch`, whose args are the content of the file, and disables `DefaultPreemption`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The arg `binder` of the plugin `Batch`, which chooses the Bind plugin.
-
-With `binder: bindRequest`, the plugin `BindRequest` of this package takes the place of `DefaultBinder`.
-"""
+"""The arg `binder` of the plugin `Batch`: with `bindRequest`, the plugin `BindRequest` replaces `DefaultBinder`."""
 
 from __future__ import annotations
 

@@ -2,12 +2,12 @@
 
 The forms are:
 
-- the args of the plugin `Batch`,
-- the configuration file of a batch system, with the keys `actions` and `tiers`,
-- under the key `shard`, the spec of an object that has the settings instead of the file, such as KAI's SchedulingShard.
+- the args of the plugin `Batch`
+- the configuration file of a batch system, with the keys `actions` and `tiers`
+- under the key `shard`, the spec of an object that has the settings instead of the file, such as KAI's SchedulingShard
 
-Each form is a mapping, as a YAML reader returns it. Unknown actions and policies, and parts of a wrong type, are a
-`ConfigError`. Unknown keys and arguments cause a warning with the nearest known name.
+Unknown actions and policies, and parts of a wrong type, are a `ConfigError`. Unknown keys and arguments cause a
+warning.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The sums of queues: what their jobs hold and request.
 
-The sums are kept by job, so that after a scheduling round only the changed jobs are added up again. A pod holds its
-request as soon as the API server has bound it, until it has ended or the API server is deleting it. An evicted pod
-still counts until its deletion has begun, because the deletion may be refused.
+The sums are kept by job, so that only changed jobs are added up again. A pod holds its request from its binding until
+it has ended or is being deleted. An evicted pod counts until its deletion has begun, because the deletion may be
+refused.
 """
 
 from __future__ import annotations

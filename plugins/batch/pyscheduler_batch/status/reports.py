@@ -1,8 +1,8 @@
 """The reports of a batch system about jobs and queues: in statuses, events and metrics.
 
-`StatusReporter` and `Statuses` do what all systems share: they find the changes, limit the rate of writes, and leave
-out events that only repeat the last one. Where systems differ, they call the `Reports` object of the profile's
-`System`. The base class `Reports` is enough for systems without statuses: it writes only events about evictions.
+`StatusReporter` and `Statuses` do what all systems share, such as limiting the rate of writes. Where systems differ,
+they call the `Reports` object of the profile's `System`. The base class `Reports` is enough for a system without
+statuses.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Write statuses and annotations at a limited rate: only what differs, and to each object at most once a second.
+"""Write statuses and annotations at a limited rate: only what differs, and to each object about once a second.
 
-A write is one patch or several. Each patch names the newest known version of the object, from the watch or from the
-answer to the last patch. If another writer was faster, the API server refuses the patch, and the write is repeated
-sooner, after 0.1 s. After other failures, it is repeated after 1 s. Both pauses double with each failure in a row, up
-to 5 minutes.
+A write is one patch or several. Each patch names the newest known version of the object. If another writer was faster,
+the API server refuses the patch, and the write is repeated after 0.1 s. After other failures, it is repeated after 1 s.
+Both pauses double with each failure in a row, up to 5 minutes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Count what queues hold over time: the integral of their amounts over a window, with decay.
 
-Each amount that a queue held in the window is multiplied by 0.5^(age / half-life), and the products are added up. The
-capacity of the cluster is added up over the window in the same way. The use of a queue is the first sum divided by the
-second. The window is stored in parts of 1/32 of its length. A sliding window drops its oldest part as a whole; within a
-part, the decay is exact. Source: KAI-Scheduler `docs/time-based-fairshare`; the formula is that of
+The use of a queue is what it held in the window, divided by the capacity of the cluster in the window. Both sums are
+weighted by 0.5^(age / half-life). The window is stored in 32 parts. A sliding window drops its oldest part as a whole;
+within a part, the decay is exact. Source: KAI-Scheduler `docs/time-based-fairshare`; the formula is that of
 `usagedb/prometheus`, which adds up samples.
 """
 

@@ -1,9 +1,8 @@
 """Save the past use of queues in a ConfigMap, so that a restarted scheduler or a new leader continues the count.
 
-The time for which use is counted is divided into parts. `data` has a JSON text with the names of queues and resources,
-the half-life, and the begin and end of each part. `binaryData` has two kinds of sums for each part: the capacity of the
-cluster, and the use of each queue. The sums are 32-bit floats, compressed with zlib. If they then take more than
-700,000 bytes, the oldest parts are left out.
+`data` has the names of queues and resources, the half-life, and the times of the window's parts, as JSON. `binaryData`
+has the sums of each part, as 32-bit floats compressed with zlib: the capacity of the cluster, and the use of each
+queue. If they take more than 700,000 bytes, the oldest parts are left out.
 """
 
 from __future__ import annotations

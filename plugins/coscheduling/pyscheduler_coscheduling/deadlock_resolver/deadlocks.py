@@ -9,19 +9,16 @@ node. There is a deadlock if all of this is true for the grace time:
 - no contender with nodes has a member left to try, and no preemption is under way
 
 Contenders are ranked by priority, then by the length of their wait. The winner is the first contender that fits if
-others *yield*, that is, give up their nodes. Contenders of a higher priority than the winner's do not yield, with one
-exception (see `plan`). The others yield one by one, the lowest rank first, until the winner fits. For a limited time (a
-*lease*), the contenders that yielded are refused, and the winner's members are nominated to the nodes on which they fit
-now.
+others *yield*, that is, give up the nodes of members that wait at Permit. They yield one by one, the lowest rank first
+(see `plan`). For a limited time (a *lease*), the contenders that yielded are refused, and the winner's members are
+nominated to the nodes on which they fit now.
 
-Only members that wait at Permit give up their nodes; bound pods stay. A contender that yields keeps the time at which
-its wait began. If a winner is not complete at the end of its lease, it is excluded. It cannot win again until its own
-members or declaration change, or until room appears from outside: a node is added or a bound pod is deleted, for
-example. Nodes that contenders yield do not count. So without such a change, each resolution completes a unit or
-excludes one, and the number of resolutions is limited.
+If a winner is not complete at the end of its lease, it is excluded. It cannot win again until its own members or
+declaration change, or until room appears from outside: a node is added or a bound pod is deleted, for example. Nodes
+that contenders yield do not count. So contenders cannot yield to each other without end.
 
-One resolver serves all profiles and group plugins of a scheduler: `Deadlocks.of(handle)`. A plugin joins with a
-`DeadlockParty`, reports attempts and nodes taken or given back, and asks whether a group is refused.
+One resolver serves all profiles and group plugins of a scheduler. A plugin joins with a `DeadlockParty`, reports
+attempts and nodes taken or given back, and asks whether a group is refused.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The history of attempts and of nodes given back, which decides whether a member that failed may fit now.
 
-Each event gets a number, higher than the last one: a pod takes a node in memory, a pod gives its node back, a member is
-tried, or room appears from outside. A node that is given back can help a failed member only if the node was already
-taken when the member failed. If the node was taken later, the member has failed although this node was free. Without
-this rule, two groups that cannot be placed would retry each other for ever, because each rollback gives nodes back.
+Events have increasing numbers: a pod takes a node in memory, a pod gives its node back, a member is tried, or room
+appears from outside. A node that is given back can help a failed member only if the node was already taken when the
+member failed. Otherwise, the member has failed although this node was free. Without this rule, two groups that cannot
+be placed would retry each other for ever, because each rollback gives nodes back.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""Chooses the winner of a deadlock, and the contenders that yield to the winner: they give up their nodes.
+"""Choose the winner of a deadlock, and the contenders that yield to the winner: they give up their nodes.
 
 A contender is a group, or a set of groups that start together, of which too few members have a node (see `deadlocks`).
-The search runs between two scheduling cycles, in a statement: changes of the snapshot that are undone afterwards.
+The contenders are tried as the winner, the highest rank first. For each of them, other contenders yield one by one, the
+lowest rank first, until the possible winner fits. A contender of a higher priority than the winner does not yield.
 
-The contenders are tried as the winner, the highest rank first. For each of these possible winners, other contenders
-yield one by one, until the possible winner fits. The contender of the lowest rank yields first, and no contender of a
-higher priority than the winner yields. There is one exception: a contender that would not fit even if the nodes ran
-only DaemonSet pods and static pods cannot win. This contender yields before all others, whatever its priority.
+There is one exception: a contender that would not fit even if the nodes ran only DaemonSet pods and static pods cannot
+win. This contender yields before the others, whatever its priority.
 
-A contender that yields also frees the devices and volumes that plugins have reserved for its members.
+The search changes the snapshot in a statement, which is undone afterwards.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The rules of deadlock resolution: they decide, and remember what was decided.
 
-They do nothing else: the caller, `Deadlocks`, sets timers, retries pods and calls plugins. Times are clock seconds.
+The caller, `Deadlocks`, sets timers, retries pods and calls plugins.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The participants of a deadlock, and the methods that the resolver calls on their plugins.
 
-A unit is a group, or a set of gangs that start together. If too few members of a unit have a node, it may take part in
-a deadlock. A `Contender` describes such a unit at one moment: the nodes that it holds, and the members that it could
-still place.
+A unit is a group, or a set of gangs that start together. A `Contender` is a unit of which too few members have a node,
+at one moment.
 """
 
 from __future__ import annotations

@@ -1,4 +1,1 @@
-"""The rules of `resource.k8s.io/v1`: defaults and validation of slices, classes, claims and claim templates.
-
-Does not belong here: the choice of devices for a claim, which the scheduler makes.
-"""
+"""The rules of `resource.k8s.io/v1`: defaults and validation of slices, classes, claims and claim templates."""

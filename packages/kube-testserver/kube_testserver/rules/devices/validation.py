@@ -1,7 +1,7 @@
-"""Validation of ResourceClaims, their templates, and DeviceClasses; ResourceSlices have a module of their own.
+"""Validation of ResourceClaims, their templates, and DeviceClasses.
 
-Source: Kubernetes 1.36, `pkg/apis/resource/validation`, with its default feature gates. Differs from Kubernetes: texts
-and lists may have any length; and of selectors, tolerations and configurations, only the types are checked.
+Source: Kubernetes 1.36, `pkg/apis/resource/validation`, with its default feature gates. Differs from Kubernetes: lists
+may have any length; and of selectors, tolerations and configurations, only the types are checked.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Amounts of a ResourceQuota, exact, and written as Kubernetes writes them.
 
-An amount remembers whether it was given with a binary suffix (`Mi`) or a decimal one (`M`), because Kubernetes keeps
-that form. For example, a use of `1Gi` and a limit of `1536Mi` are shown as such, and 1000 pods are shown as `1k`. A sum
-has the form of its first part that is not zero.
+An amount keeps the kind of suffix it was given with, binary (`Mi`) or decimal (`M`). For example, a limit of `1536Mi`
+is shown as such, and 1000 pods are shown as `1k`. A sum has the form of its first part that is not zero.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""Enforces ResourceQuotas: refuses writes that exceed a quota, and updates `status.hard` and `status.used`.
+"""Enforce ResourceQuotas: refuse writes that exceed a quota, and update `status.hard` and `status.used`.
 
-For each quota there is an account, which has the amounts that are used. At first, an account adds up the usage of all
-objects of the namespace. Then it follows the logs of changes in the store: for each change, the account adds the usage
-of the new object and subtracts the usage of the old one. So only stored objects are counted. The write of an object
-also updates the status of the quota; in a real cluster, a controller updates the status a moment later. If a client
-writes the quota, the account adds up all objects again.
+The usage of a quota is added up once, and afterwards follows the store's logs of changes. The write of an object also
+updates the status of the quota; in a real cluster, a controller updates the status a moment later. If a client writes
+the quota, the usage is added up again.
 
-A quota without `spec.hard` limits nothing, and keeps the status that a client gives it. Source of rules and texts:
-Kubernetes 1.36, `staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota`.
+Source of rules and texts: Kubernetes 1.36, `staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota`.
 """
 
 from __future__ import annotations

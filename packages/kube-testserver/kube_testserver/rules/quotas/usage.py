@@ -1,8 +1,7 @@
 """The amounts of a ResourceQuota that one object uses, and the scopes that an object is in.
 
-The functions take objects as the store has them, with defaults filled in. A Pod, a Service, a PersistentVolumeClaim or
-a ResourceClaim uses several amounts. An object of any other kind but Event counts as one under the name
-`count/PLURAL.GROUP`. Objects of some of these kinds also count under an older name, such as `secrets`.
+An object counts as one under the name `count/PLURAL.GROUP`. Objects of some kinds also count under an older name, such
+as `secrets`. Pods, Services, PersistentVolumeClaims and ResourceClaims use further amounts.
 
 Source: Kubernetes 1.36, `pkg/quota/v1/evaluator/core`. Differs from Kubernetes: a pod that still exists after its grace
 period counts; a ResourceClaim does not count for extended resources; there is no scope VolumeAttributesClass.

@@ -1,4 +1,4 @@
-"""Validate the CEL rules in a new CustomResourceDefinition: their fields, and whether the expressions compile."""
+"""Validate the CEL rules in a CustomResourceDefinition: their fields, and whether the expressions compile."""
 
 from __future__ import annotations
 

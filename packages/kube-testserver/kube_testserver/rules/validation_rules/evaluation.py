@@ -1,4 +1,4 @@
-"""Compiles the CEL rules of a schema once, and applies them to an object and, in an update, to its earlier state."""
+"""Compile the CEL rules of a schema, and apply them to an object and, in an update, to its earlier state."""
 
 from __future__ import annotations
 

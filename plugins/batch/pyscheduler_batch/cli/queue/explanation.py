@@ -1,7 +1,6 @@
 """Explain why a job waits: one line for each check, with a stable reason code if the check holds the job back.
 
-If the job's batch system, such as KAI, has a code of its own for the reason, that code is used. `docs/reference/cli.md`
-lists the codes.
+The code is that of the job's batch system, such as KAI, if the system has one. `docs/reference/cli.md` lists the codes.
 """
 
 from __future__ import annotations

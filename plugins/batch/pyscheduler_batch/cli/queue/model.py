@@ -1,8 +1,7 @@
 """Build the tables of queues and jobs that `pyscheduler queue` shows.
 
-There is one set of tables per dialect (the kinds of queues and pod groups of one system, such as KAI). The tables
-include all pods of its groups, whatever their scheduler is. They include a pod without a group only if its
-schedulerName belongs to the dialect.
+There is one set of tables for each dialect (the kinds of queues and pod groups of one system, such as KAI). A pod
+without a group is in the tables of the dialect to which its schedulerName belongs.
 """
 
 from __future__ import annotations

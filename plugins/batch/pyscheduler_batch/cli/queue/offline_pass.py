@@ -1,4 +1,4 @@
-"""Run one pass (a scheduling round over all jobs) of each batch profile on objects in memory, and change no object."""
+"""Run a pass (a scheduling round over all jobs) of a batch profile on objects in memory; no object is changed."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Show in `pyscheduler explain POD` the steps that the pod's job has on its way to its nodes.
+"""Add to `pyscheduler explain POD` the steps that the pod's job has on its way to its nodes.
 
-`kubectl queue explain` shows the same steps. There are some only if the pod belongs to a job of a batch system.
-
-If no profile of the configuration has the schedulerName of the pod, the default configuration of the batch system is
-assumed, as `kubectl queue explain` does without `--config`.
+The steps are those of `kubectl queue explain`, and one about the other pods of the gang. If no profile of the
+configuration has the schedulerName of the pod, the default configuration of the batch system is assumed.
 """
 
 from __future__ import annotations
