@@ -1,8 +1,4 @@
-"""Check that a group has enough members, and enough members with nodes. Pure functions of the group's state.
-
-Members that failed do not count. Members that succeeded count only after the group has started, and only if the other
-members are fewer than the minimum.
-"""
+"""Check whether a group has enough members, and whether enough of them have nodes."""
 
 from __future__ import annotations
 

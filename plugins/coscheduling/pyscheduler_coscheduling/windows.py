@@ -1,11 +1,10 @@
-"""Windows (times in which a group that failed is refused), and the reasons to retry the group when its window ends.
+"""Windows: times after a failure in which a group is refused, and the reasons to retry the group when its window ends.
 
-The end of a window is no event, so a timer retries the group, but only if something since the failure could make a
-difference: the group changed, or resources may have been freed. Otherwise the group waits for the next such event.
+No cluster event marks the end of a window, so a timer ends it. The timer retries the group if there is news since the
+failure: the group changed, or resources may have been freed.
 
-A node that group A gives back can help group B only if B failed while A held it. Without this rule, two groups that
-each find nodes for some members only would fail, give these nodes back, and so retry each other for ever. A nominated
-pod counts as a pod that holds its node, because filters also count nominated pods.
+Two groups could retry each other for ever: each finds nodes for some members only, fails, and gives these nodes back.
+So a node that group A gives back is news for group B only if A held nodes when B failed.
 """
 
 from __future__ import annotations

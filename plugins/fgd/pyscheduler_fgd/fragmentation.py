@@ -1,17 +1,13 @@
 """Fragmentation: how much of the free GPUs of a node the typical tasks cannot use.
 
-The paper defines the fragmentation of a node as a sum over typical tasks m, each with its frequency. If m cannot run on
-the node, or needs no GPU, all free GPUs of the node count. If m can run, only those free parts count that are smaller
-than the part of a GPU that m requests.
+The paper defines the fragmentation of a node as a sum over typical tasks. If a task cannot run on the node, or needs no
+GPU, all free GPUs count. If the task can run, only the free parts count that are smaller than its part of a GPU.
 
-The complement, the *usable* thousandths, needs no loop over tasks. A device with x thousandths free is usable to the
-tasks of one GPU that request at most x, fit the free CPU and accept the model. The w wholly free devices are usable,
-besides, to the tasks of at most w GPUs. So each device needs one number: the weight of the tasks of one GPU that can
-use it, from a table by model, free CPU and free part. One more table has the weights of the tasks of several GPUs, by
-model, free CPU and number of free devices. The index of a free amount is the number of typical amounts that it reaches.
+This module computes the rest, the *usable* thousandths of GPUs, without a loop over tasks. A shared device (GPU) with x
+thousandths free is usable to tasks of one GPU that request at most x. In addition, w wholly free devices are usable to
+tasks of at most w GPUs. One table for each case has the number of these tasks, by GPU model, free CPU and free amount.
 
-Weights are counts of tasks, not frequencies, so all sums are exact integers: thousandths times tasks. "Device" always
-means a GPU in this module. Source: Weng et al., USENIX ATC 2023, section 4.1.
+Sums are exact integers, in thousandths times tasks. Source: Weng et al., USENIX ATC 2023, section 4.1.
 """
 
 from __future__ import annotations

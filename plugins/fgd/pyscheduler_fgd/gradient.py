@@ -1,11 +1,11 @@
-"""`FGD`: place each pod where the fragmentation of the GPUs grows least (Fragmentation Gradient Descent).
+"""`FGD`: prefer the node on which the pod increases the fragmentation of the GPUs least.
 
-The score of a node is 100 / (1 + exp(-D / 1000)), rounded down. D is by how many thousandths of a GPU the fragmentation
-of the node falls when the pod is placed there. For a pod that shares one GPU, each device with room is tried. The score
-of the node is the best of these, and the pod gets the first device with this score.
+FGD stands for Fragmentation Gradient Descent. The score of a node is 100 / (1 + exp(-D / 1000)), rounded down. D is how
+much the fragmentation of the node falls if the pod is placed there, in thousandths of a GPU. For a pod that shares one
+GPU, each GPU with room is tried, and the best score counts.
 
-`pyscheduler_fgd.fragmentation` computes the worth of free devices instead of their fragmentation. So D is the
-thousandths that the pod takes, minus the worth of the free devices before the placement, plus their worth after it.
+Fragmentation is the free amount without the usable amount, which `fragmentation` computes. So D is the amount that the
+pod takes, plus the usable amount after the placement, minus the usable amount before it.
 
 Source: Weng et al., USENIX ATC 2023, section 4.2 and algorithm 1.
 """

@@ -1,7 +1,4 @@
-"""Register the six policies. pyscheduler finds this module through the package's entry point.
-
-The classes are imported only when a profile enables one of them.
-"""
+"""Register the six policies with pyscheduler, which finds this module through the package's entry point."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""The pods of a cluster as typical tasks, counted as they come and go.
+"""Count the pods of the cluster by kind, as typical tasks for `FGD`.
 
-A pod counts until it is deleted, bound or not, so the counts are the same after a restart. Pods that share several GPUs
-and reservation pods do not count. `FGD` takes over the counts only when a twentieth of the pods has come or gone since
-the last time, because new counts discard all its kept scores. At that moment, the scheduler discards the scores that it
-keeps, too.
+A pod counts until it is deleted, even if it has ended. So the counts are the same after a restart. Pods that share
+several GPUs do not count, nor do pods that only reserve a shared GPU.
 
-A request for memory of a GPU counts as a part of the smallest GPU of the cluster.
+New counts make kept scores invalid. So `FGD` takes over the counts only after many changes: when the number of created
+and deleted pods reaches a twentieth of all pods.
+
+A request for GPU memory counts as a part of the smallest GPU of the cluster.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""`Random`, `DotProd`, `GpuClustering`, `GpuPacking` and `BestFit`: the policies that the paper compares FGD with.
+"""`Random`, `DotProd`, `GpuClustering`, `GpuPacking` and `BestFit`: the policies that the paper compares with FGD.
 
-All scores are integers from 0 to 100, rounded down. `DotProd`, `BestFit` and `GpuClustering` measure amounts against
-the largest node of the paper's cluster, 128 cores and 8 GPUs. A pod that shares a GPU gets the GPU with the least
-sufficient free part, which is the choice of `GpuSharing`; only `Random` draws a GPU.
+`DotProd` and `BestFit` measure amounts against the largest node of the paper's cluster, 128 cores and 8 GPUs. `Random`
+draws the GPU of a pod that shares one. The other policies leave this choice to `GpuSharing`.
 
 Source: Weng et al., USENIX ATC 2023, section 6.1, and the definitions in the simulator of its authors.
 """

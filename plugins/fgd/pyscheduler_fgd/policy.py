@@ -1,12 +1,10 @@
 """`GpuPolicy`: the base class of the six policies.
 
-A policy scores nodes by the request of the pod, and by the free CPU and the devices of each node, which `DeviceColumns`
-of `GpuSharing` has. Except with `Random`, pods with equal requests get equal scores, and a placement changes one node.
-So the scores of each kind of pods are kept by row of the snapshot. They are computed again only for rows that have
-changed since a pod of this kind was scored. A policy that declares `reuse` is asked about these rows only; `GpuBooks`
-reports each change of a node that the snapshot does not show.
+With most policies, the score of a node depends on the request of the pod, and on the free CPU and GPUs of the node. So
+the scores are kept by request and node, and computed again only for nodes that changed. `Random` is an exception: it
+draws a node for each pod.
 
-In a profile without `GpuSharing`, pods get whole GPUs only. "Device" always means a GPU in this module.
+In a profile without `GpuSharing`, pods get whole GPUs only. "Device" means a GPU in this module.
 """
 
 from __future__ import annotations

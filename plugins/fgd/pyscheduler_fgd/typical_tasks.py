@@ -1,11 +1,8 @@
-"""Typical tasks: the kinds of pods that a cluster runs most, with how often each occurs.
+"""Typical tasks: the most frequent kinds of pods of a cluster, with the number of pods of each kind.
 
-The typical tasks define the fragmentation of a node: a free GPU is worth as much as they can use of it. A kind is a
-request for CPU and GPUs, and the GPU models that the pod may run on; memory does not count. The most frequent kinds are
-taken until they cover 95 % of all pods (the arg `coverage`).
-
-The kinds come from the args of `FGD`, from a file with one row for each task or kind (the task lists of the openb trace
-have this form), or from the pods of the cluster.
+Free GPUs that these tasks cannot use are the fragmentation of a node. A kind has a request for CPU and GPUs, and the
+GPU models that the pod may run on; memory does not matter. The most frequent kinds are taken until they cover 95 % of
+all pods (the arg `coverage`).
 
 Source: Weng et al., USENIX ATC 2023, section 4.1.
 """

@@ -1,8 +1,6 @@
-"""Gang scheduling for pyscheduler, as in Koordinator: the minimum of a gang is bound together, or no member is.
+"""Gang scheduling as in Koordinator: members of a gang are bound only after enough of them have found nodes.
 
-Belongs here: the plugin `Gang` and its data about gangs. Does not belong here: the definition of groups and their
-members (`pyscheduler.podgroup`), the resolver of deadlocks (`kube-pyscheduler-coscheduling`), and the order of the
-queue (`kube-pyscheduler-queuesort`).
-
-Begin with `plugin`, then `gangs` (records), `rounds` (the schedule cycle) and `verdicts` (waits at Permit).
+`pyscheduler.podgroup` defines groups and their members. `pyscheduler_coscheduling` has the resolver of deadlocks, and
+`pyscheduler_queuesort` the order of the queue. Begin with `plugin`, then `gangs` (records), `rounds` (attempts) and
+`verdicts` (waits at Permit).
 """

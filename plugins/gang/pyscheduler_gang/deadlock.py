@@ -1,4 +1,4 @@
-"""The methods of `Gang` that the deadlock resolver calls. Any gang can win, but only NonStrict gangs give up nodes."""
+"""The methods of `Gang` that the deadlock resolver calls. Only NonStrict gangs may be asked to give up nodes."""
 
 from __future__ import annotations
 

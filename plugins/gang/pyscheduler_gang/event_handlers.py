@@ -1,8 +1,4 @@
-"""Event handlers: they update the records of gangs, and allow, reject or retry pods after a change.
-
-`PodGroups.directory`, which has all groups and members, calls `_changed` after it has applied a change, and before the
-queue handles the change. The informers of pods and nodes call the other handlers.
-"""
+"""Event handlers of gangs: update the records, and allow, reject or retry members after a change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All gangs of a scheduler: their records, their settings, and whether they have enough members.
+"""The records of all gangs of a scheduler, and whether a gang has enough members.
 
 Members of one gang may name different profiles, so the plugins of all profiles share these records.
 """

@@ -1,7 +1,7 @@
 """Gangs in group cycles (`strategy: groupCycle`), which place all pending members in one attempt.
 
-One cycle decides about all gangs of a gang group (gangs that start together). No member waits at Permit, so gangs do
-not time out, Strict and NonStrict gangs are treated alike, and members have no turns (see `record`).
+A cycle includes all gangs of a gang group (gangs that start together). No member waits at Permit, so gangs do not time
+out. Strict and NonStrict gangs are treated alike.
 """
 
 from __future__ import annotations

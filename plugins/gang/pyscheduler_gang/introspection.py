@@ -1,6 +1,6 @@
 """The HTTP pages about gangs: Koordinator's `GangSummary` with some more fields.
 
-Durations are in nanoseconds, as in Go; pods appear as `namespace/name`.
+Durations are in nanoseconds, as in Go.
 """
 
 from __future__ import annotations

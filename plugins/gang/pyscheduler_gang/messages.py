@@ -1,6 +1,6 @@
 """The messages to users about their gangs, in Koordinator's words.
 
-Source: Koordinator's `coscheduling/core`. Gangs and most pods appear as `namespace/name`.
+Source: Koordinator's `coscheduling/core`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Places a gang within one part of the network, as required by the annotation `network-topology-spec`.
+"""Place a gang within one part of the network, as the annotation `network-topology-spec` requires.
 
-A layer is a level of the network, such as racks or blocks of racks. The ClusterNetworkTopology "default" names the
-layers; for each layer it names the node labels whose value is the name of the node's part in that layer. A gang runs in
-one part of the lowest layer that it names with `MustGather` (without such a layer, anywhere in the cluster); within
-that part, it runs in the lowest part that has room for all its pods. Source: Koordinator,
-`frameworkext/networktopology/tree.go`, `coscheduling/core/network_topology_solver.go`. Differs from Koordinator: the
-plugins of the profile choose the nodes within the part, and the gang stays in the part where members already have
-nodes.
+The network has layers, such as racks and blocks of racks. The ClusterNetworkTopology "default" lists the layers with
+their node labels. Nodes with the same value of a layer's label are one part of the layer. A gang must run in one part
+of the lowest layer that it names with `MustGather`. Within that part, the smallest part with room for all pods is used.
+
+Differs from Koordinator: the plugins of the profile choose the nodes within the part. The gang stays in the part where
+members already have nodes. Source: Koordinator, `frameworkext/networktopology/tree.go`,
+`coscheduling/core/network_topology_solver.go`.
 """
 
 from __future__ import annotations

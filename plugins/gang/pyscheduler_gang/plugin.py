@@ -1,13 +1,12 @@
-"""`Gang`: the minimum of a gang is bound together, or no member is.
+"""`Gang`: members of a gang are bound only after enough of them have found nodes.
 
-A member that finds a node waits at Permit until every gang of its gang group (gangs that start together) has nodes for
-enough members; then all waiting members are allowed. When a member of a Strict gang does not fit, the waiting members
-give up their nodes, and the other members are refused until the next round, in which each member is tried once. The
-members of a NonStrict gang keep their nodes. A gang that is not allowed within the wait time has timed out and is not
-tried again.
+A member that finds a node waits at Permit. When each gang of its gang group (gangs that start together) has enough
+members with nodes, all waiting members are allowed. If a member of a Strict gang does not fit, the waiting members give
+up their nodes. Then the other members are refused until the next round of attempts. Members of a NonStrict gang keep
+their nodes. If the wait time ends first, the gang has timed out: its unbound members are refused.
 
 Differs from Koordinator's current program, because the plugin follows Koordinator's design documents: annotations of
-pods count before the PodGroup, there is a schedule cycle (see `record`), all members have one deadline, and the
+pods count before the PodGroup, attempts have rounds (see `record`), the members of a gang have one deadline, and the
 annotation `timeout` is written.
 """
 

@@ -1,10 +1,9 @@
-"""The state of one gang besides its members: the schedule cycle, the deadline, the timed-out members.
+"""The state of one gang besides its members: the round, the deadline, the timed-out members.
 
-The schedule cycle is Koordinator's name for a round of attempts. It limits the attempts of a gang that does not fit. In
-a round, a member has one turn; only a nominated member may have another. When a member fails, the round is invalid: the
-other members are refused, and the refusal counts as their turn. When the round has had all its turns, the next round
-may begin. After the last turn, the round stays open until PreFilter is called again: the last member may still fail
-after its own PreFilter, and if the round were already closed, this failure would make the next round invalid.
+Rounds limit the attempts of a gang that does not fit; Koordinator calls them schedule cycles. In a round, a member has
+one turn; a nominated member may have another. When a member of a Strict gang fails, the other members are refused, and
+the refusal counts as their turn. After the last turn, the round stays open, because the last member may still fail.
+This failure must not make the next round invalid.
 
 Source: Koordinator's design of gang scheduling (Koordinator's code no longer has these fields).
 """

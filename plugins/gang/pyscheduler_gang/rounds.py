@@ -1,14 +1,11 @@
-"""Rounds of attempts of a gang: the turns of its members, and the members that are activated.
+"""Rounds of attempts of a gang: give the members their turns (see `record`), and activate members.
 
-In a round, each member usually has one turn (see `record`). A refused pod waits among the unschedulable pods until an
-event retries it. For example, a new node retries only the member that did not fit, but one member cannot complete a
-round. So the member that opens a round activates the other members of the gang group (gangs that start together).
+For example, a new node makes the queue retry the member that did not fit. One member cannot complete a gang. So this
+member opens a round, and activates the other members.
 
-A round may have fewer turns than the gang has members. Then a member that is left opens the next round, and would
-activate members that were tried before. These could do the same, and so on for ever. The limit is a *pass*: a member
-that opens a round activates only members that were not tried in this pass. A new pass begins after an event that
-retries a member, or a change that may help the gang. Passes also limit the attempts of gangs whose rounds are turned
-off (`skipCheckScheduleCycle`).
+Some members may be left after a round. One of them opens the next round, and would activate members that were tried
+before. These could do the same for ever. So a member activates only members that were not tried in this *pass*. An
+event that retries a member, or a change that may help the gang, begins a new pass.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Marks members of gangs that timed out, with the annotation `timeout`; a marked pod is refused.
+"""Mark members of gangs that timed out with the annotation `timeout`; a marked pod is refused.
 
-The annotation stays until a user removes it, or deletes the pods and creates them again. So it also counts after a
-restart of the scheduler. The write of the annotation is retried until it succeeds or the pod is gone. Until then, a
-mark in memory has the same effect.
+So the pod is also refused after a restart of the scheduler. A user can remove the annotation to have the pod tried
+again. Until the annotation is written, a mark in memory has the same effect.
 """
 
 from __future__ import annotations

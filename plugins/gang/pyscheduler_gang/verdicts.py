@@ -1,8 +1,8 @@
-"""Allows or rejects members that wait at Permit: all gangs that start together (a gang group) at once.
+"""Allow or reject members that wait at Permit, together for gangs that start together (a gang group).
 
-A gang group times out at the earliest deadline of its gangs. If a member of a Strict gang fails or loses its node, the
-waiting members are rejected. When this module rejects a member, it updates the records at once, and keeps the member in
-`_rejected` so that the member's later Unreserve does nothing.
+A gang group times out at the earliest deadline of its gangs. If a member of a Strict gang fails, the waiting members
+are rejected. A rejection updates the records at once. So the Unreserve that follows has nothing left to do
+(`_rejected`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Warns about a gang, once for each problem: unusable values, members that disagree, members of unequal priority."""
+"""Warn about a gang, once for each problem: unusable values, members that disagree, members of unequal priority."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The next requests of waiting jobs as arrays; jobs with the same queue, priority and request may share a row.
+"""The next requests of waiting jobs, as arrays.
 
-The *next request* of a job is the sum of the requests of the pods that an action would place next: all that are missing
-for the job's minimum or, if the job has its minimum, one pod.
+The *next request* of a job is what the pods request that would be placed next. These are the pods that the job lacks
+for its minimum. If the job has its minimum, it is one pod.
 """
 
 from __future__ import annotations

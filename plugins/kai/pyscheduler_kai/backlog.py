@@ -1,11 +1,8 @@
-"""The waiting jobs with their requests, kept from pass to pass (scheduling round over all jobs).
+"""The waiting jobs with their requests, kept from pass to pass (a pass is one scheduling round over all jobs).
 
-With this table, an action (a step of a pass) can end without a look at each waiting job. The table has the *next
-request* of each job: the sum of what the pods request that an action would place together. These pods are the rest of
-the job's minimum or, if the job has its minimum, one more pod. If evictions cannot make enough room for any of these
-requests, an action that evicts pods need not search. `allocate` ends as soon as no node has room for any waiting pod,
-because nodes only fill up during this action. Then jobs that lack nothing but room all get the same reason; only the
-others are checked one by one.
+An action (a step of a pass) compares these requests with the room on nodes. So the action can end without a look at
+each job. For example, `allocate` ends as soon as no node has room for any waiting pod. Then jobs that lack nothing but
+room all get the same reason.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Groups of KAI with `schedulingBackoff: 1`: a node pool that could not place such a group leaves it to other pools.
+"""Groups of KAI with `schedulingBackoff: 1`: a node pool tries such a group once, then leaves it to other pools.
 
-If the scheduler of a pool cannot place the group, it writes a scheduling condition with the name of the pool. While
-this condition is the last one of a group without bound pods, this scheduler does not try the group again. Another
+A scheduler that could not place the group writes a scheduling condition with the name of its node pool. While this
+condition is the last one, the scheduler does not try the group again, unless one of its pods has a node. Another
 component can then assign the group to another pool. Source: KAI-Scheduler,
 `pkg/scheduler/cache/cluster_info/cluster_info.go` (isPodGroupUpForScheduler).
 """

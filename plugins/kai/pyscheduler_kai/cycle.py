@@ -1,4 +1,4 @@
-"""The state that the actions of a pass share: gangs, orders, placement, and the tasks that a simulation evicted."""
+"""The state that KAI's actions share in one scheduling round: gangs, orders, placement, and simulated evictions."""
 
 from __future__ import annotations
 

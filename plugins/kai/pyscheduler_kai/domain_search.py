@@ -1,15 +1,11 @@
-"""Find victims for a job that requires one topology domain, such as a rack: all room is made in that one domain.
+"""Find victims for a job that must run in one topology domain, such as one rack.
 
-The search considers each domain that may have room for the job's tasks (pods) once all jobs that may be evicted have
-left it. The plan for a domain consists of units (victims that are evicted together). Step by step, units are added
-until the job seems to fit. Each step takes the units that make room for one more task with the fewest victims. At least
-the four domains with the lowest estimated number of victims are planned first. Their plans are simulated, the fewest
-victims first; then the plans of the other domains, by estimate. If all fail, the eviction of all possible victims is
-simulated, domain by domain.
+For each domain that may have enough room, the search makes an eviction plan in steps. Each step takes the victims that
+make room for one more pod with the fewest evictions. Then the plans are simulated. Plans that seem to need few
+evictions come first. If no plan succeeds, the eviction of all possible victims of a domain is simulated.
 
-Differs from KAI-Scheduler: KAI takes victims, in the order of queues, until some domain has room. Then it simulates the
-eviction of all these victims, and in the end spares those in other domains. So KAI finds the first domain that gets
-room for the job.
+Differs from KAI-Scheduler: KAI takes victims in the order of queues until some domain has room. So KAI finds the first
+domain that gets room for the job, and this search finds one that needs few evictions.
 """
 
 from __future__ import annotations

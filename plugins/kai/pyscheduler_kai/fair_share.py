@@ -1,8 +1,8 @@
 """Fair shares of a tree of queues, for all resources at once.
 
-Each queue first gets its quota, but at most its limit and what it requests. The rest of the cluster is divided by
-weight and past use, priority by priority, rounded down to whole units. The units that rounding leaves over go to the
-largest remainders first. The children of a queue divide its fair share in the same way. Source: KAI-Scheduler,
+A queue first gets its quota, but not more than its limit and its requests. Queues with the highest priority come first
+when the rest is divided by weight and past use. Rounding down leaves some units over, which the largest remainders get.
+The children of a queue divide its fair share in the same way. Source: KAI-Scheduler,
 `plugins/proportion/resource_division`.
 """
 

@@ -1,9 +1,11 @@
 """Gangs: a job, or a part of it, with its tree of sub-groups.
 
-A *leaf* contains tasks (pods), and needs `minimum` of these tasks. A *branch* contains leaves and other branches, and
-needs some or all of these. A job without sub-groups is a branch with one leaf. The solver works on parts of a job: some
-tasks of the pending job, or what is left of a victim. Source of the rules: KAI-Scheduler, `api/podgroup_info`
-(`allocation_info.go`, `eviction_info.go`, `job_info.go`, `subgroup_info`) and `plugins/subgrouporder`.
+A *leaf* contains tasks (pods), and needs `minimum` of them. A *branch* contains leaves and other branches, and needs
+some or all of these. A job without sub-groups is a branch with one leaf. A part of a job is, for example, what is left
+of a victim.
+
+Source of the rules: KAI-Scheduler, `api/podgroup_info` (`allocation_info.go`, `eviction_info.go`, `job_info.go`,
+`subgroup_info`) and `plugins/subgrouporder`.
 """
 
 from __future__ import annotations

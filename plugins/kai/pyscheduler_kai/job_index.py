@@ -1,4 +1,4 @@
-"""The sorted jobs of each queue, kept from one scheduling round to the next, so that no search sorts all jobs again."""
+"""The sorted jobs of each queue, kept from one scheduling round to the next."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The order in which actions take jobs: a tree of queues, in which each queue has a heap of its children.
 
-A queue is ordered among its siblings by its own state and its next job. A queue whose state changed moves to its new
-position only when it reaches the top of its heap. KAI does the same. So the order of two queues may depend on the steps
-of the heap, and the heaps do the same steps as Go's `container/heap`, which KAI uses. Source: KAI-Scheduler,
+The position of a queue in its heap depends on the state of the queue and on its next job. As in KAI, a queue whose
+state changed is moved only when it reaches the top of its heap. So the order also depends on the steps of the heap.
+These steps are those of Go's `container/heap`, which KAI uses. Source: KAI-Scheduler,
 `actions/utils/job_order_by_queue.go`.
 """
 

@@ -1,4 +1,4 @@
-"""The requests of waiting jobs, summed by queue. From round to round, only the sums of changed jobs are replaced."""
+"""The requests of waiting jobs, summed by queue. Jobs that did not change since the last round are not read again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The sorted lists of jobs in a pass: waiting jobs, jobs that may be evicted, and jobs that a simulation must place.
+"""The sorted lists of jobs in a scheduling round: waiting jobs, possible victims, and jobs that a simulation places.
 
-A pass is one scheduling round over all jobs. Before a list is used, the jobs that changed in this pass are moved to
-their new positions.
+Before a list is used, the jobs that changed in this round are moved to their new positions.
 """
 
 from __future__ import annotations

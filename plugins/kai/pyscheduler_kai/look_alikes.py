@@ -1,7 +1,7 @@
-"""Skip a job that looks like a job for which the same action has found no room.
+"""Skip a job if the same action has found no room for a job with the same constraints.
 
-A job with the same constraints as the failed job is skipped, unless it has fewer pods, or a smaller one. Source:
-KAI-Scheduler, `actions/common/minimal_job_comparison.go`, `api/pod_info/scheduling_constraints_signature.go`.
+A job with fewer pods than the failed job, or with a smaller pod, is not skipped. Source: KAI-Scheduler,
+`actions/common/minimal_job_comparison.go`, `api/pod_info/scheduling_constraints_signature.go`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The policy `minruntime`: protects jobs that started a short time ago.
 
-A queue sets how long its jobs run at least before other jobs may preempt them or reclaim from them. A protected job
-that has more pods than it needs may lose the surplus. Source: KAI-Scheduler, `plugins/minruntime`.
+A queue sets how long its jobs run at least before jobs may evict them. A protected job that has more pods than its
+minimum may lose the surplus. Source: KAI-Scheduler, `plugins/minruntime`.
 """
 
 from __future__ import annotations

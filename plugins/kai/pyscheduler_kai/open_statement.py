@@ -1,8 +1,7 @@
-"""Simulate the eviction of tasks (pods) in a statement, and undo these evictions or carry them out.
+"""Simulate the eviction of tasks (pods) in a statement: a list of changes that are undone or carried out.
 
-A statement is a list of changes that can be undone. Undo and commit are split into steps, so that other work can run in
-between. An eviction plan (in KAI, a scenario) may name a task twice. KAI then subtracts the task's resources twice from
-what its queue and the parent queues have allocated. This module does the same.
+An eviction plan may name a task twice. Then the task's resources are subtracted twice from what its queue holds, as in
+KAI.
 """
 
 from __future__ import annotations

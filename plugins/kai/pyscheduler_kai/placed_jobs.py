@@ -1,8 +1,7 @@
 """A value that is equal in two scheduling rounds only if the same preemptible jobs hold the same nodes in both.
 
-A search for victims that failed is not repeated while this value, and other inputs, are equal (`search_memory`). The
-value also changes with all other properties of these jobs on which decisions depend. The value does not list all jobs:
-it is the number of a starting point, and the jobs that changed since then.
+A failed search for victims is not repeated while this value and other inputs are equal (`search_memory`). The value has
+the number of a starting point, and the jobs that changed since then with the properties on which decisions depend.
 """
 
 from __future__ import annotations

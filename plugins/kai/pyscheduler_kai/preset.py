@@ -1,6 +1,4 @@
-"""The preset `kai`: the defaults of KAI-Scheduler, and the names that a configuration for it may use.
-
-A profile uses the actions and policies of the preset unless its configuration lists others.
+"""The preset `kai`: the default actions and policies of KAI-Scheduler, and the names that a configuration may use.
 
 Sources: KAI-Scheduler `pkg/scheduler/conf_util/scheduler_conf_util.go` and `pkg/apis/kai/v1/schedulingshard_types.go`.
 """

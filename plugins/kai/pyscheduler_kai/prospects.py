@@ -1,8 +1,7 @@
 """Compute the state of a job after some of its pods are evicted; `rehearsal` uses this to judge eviction plans.
 
-Most eviction plans evict the same jobs again, in other combinations. But the next request of a job after its eviction,
-and its position in its queue, do not depend on the other jobs of the plan. So each set of pods of one job is evicted
-once, alone, and the result is kept until the end of the scheduling round.
+Most plans evict the same jobs in other combinations. The state of a job does not depend on the other jobs of the plan.
+So it is computed once for each set of evicted pods, and kept until the end of the scheduling round.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Check whether a plan of consolidation can have enough GPUs: for the pending pods, and for the pods that it moves.
-
-If there are too few GPUs for all of them, the plan is not even simulated.
-"""
+"""Check, before a consolidation is simulated, whether the GPUs can suffice for the pending and the moved pods."""
 
 from __future__ import annotations
 

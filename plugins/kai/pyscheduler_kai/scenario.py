@@ -1,20 +1,17 @@
 """Propose scenarios: sets of tasks (pods) to evict, so that some tasks of a pending job find nodes.
 
-Victims are collected in units, in the order of victims. A unit is a part of a job that is evicted together: one surplus
-task (beyond the job's minimum), one surplus sub-group, or, if nothing is surplus, the rest of the job. After each unit,
-a cheap check compares GPUs: would all pending tasks, the largest first, fit into what is free on nodes and what the
-units free? For each pending task, there must also be a node that filters could accept. If the check fails, nothing is
-proposed. If it passes, a generator (see `solver`) proposes some of the collected units. There are two generators:
+Victims are collected in units: parts of a job that are evicted together. A unit is one surplus task or sub-group
+(beyond the job's minimum), or the rest of the job. After each unit, a quick check compares GPUs: would the pending
+tasks fit into what is free and what the units free? If the check passes, a generator (see `solver`) proposes some of
+the collected units:
 
-- `node_local` looks at each node of the job that the last unit is from, and proposes all units of the jobs that lose a
+- `node_local` looks at each node of the job that the last unit is from. It proposes all units of the jobs that lose a
   task on this node.
-- `multi_node` adds up, for each node of the units, the free GPUs and those that the units free. It skips nodes on which
-  this sum is too small even for the smallest pending task, and sorts the others, the smallest sum first. It proposes
-  the units on the first nodes of this order: on as few nodes as cover the request, then on 1, 2, 4 ... more nodes.
+- `multi_node` sorts the nodes of the units by free GPUs, including those that the units free, the smallest sum first.
+  It proposes the units on as few of the first nodes as cover the request, then on 1, 2, 4 ... more nodes.
 
-Both leave out proposals that certainly make too little room. Source: KAI-Scheduler, `actions/common/solvers`
-(`pod_scenario_builder.go`, `sub_scenario_emitter.go`, the filters) and the plugins `nodelocalgreedy` and
-`multinodegang`.
+Source: KAI-Scheduler, `actions/common/solvers` (`pod_scenario_builder.go`, `sub_scenario_emitter.go`, the filters) and
+the plugins `nodelocalgreedy` and `multinodegang`.
 """
 
 from __future__ import annotations

@@ -1,19 +1,15 @@
 """Remember failed searches for victims from one pass (a scheduling round over all jobs) to the next.
 
-In a full cluster, most passes begin because a new job was created, and would repeat the searches that failed in the
-last pass. A failed search is not repeated as long as everything that its result depends on is equal:
+In a full cluster, most passes begin because a new job was created. They would repeat the searches that failed in the
+last pass. A failed search is not repeated while the data that its result depends on is equal:
 
-- the free amounts of nodes (`_World.nodes`), and the answers of filters (`Session.node_changes`). A search is not
-  remembered if filters look at anything but nodes (`Session.lasts`);
-- the amounts that queues hold and may hold, and their fair shares (`_World.queues`). Fair shares are not compared if
-  they cannot affect a decision: no queue has a parent, and for some resource each queue gets all that it requests;
+- the free amounts of nodes, and the answers of filters;
+- the amounts that queues hold and may hold, and their fair shares;
 - the jobs that may be victims (`PlacedJobs`);
 - the job itself, and the jobs that must not be evicted for it;
-- the jobs at the front of each queue that simulations have read, because these jobs decide the order of queues
-  (`Reads`).
+- the first jobs of each queue that simulations have read, because they decide the order of queues (`Reads`).
 
-After the pass has evicted a pod or nominated a pod to a node, no search is remembered or skipped. The same is true in
-some other cases, for example if policies of other Python packages take part.
+After the pass has evicted a pod or nominated a pod to a node, no search is remembered or skipped.
 
 Without this module, the benchmark row `batch-philly` takes at least 1.3 times as long.
 """

@@ -1,7 +1,6 @@
-"""`KaiSession`: the state of one scheduling round of a batch profile that follows KAI.
+"""`KaiSession`: the state of one scheduling round, which reports two more reasons why jobs wait.
 
-The session of `Batch` reports why jobs wait. This class adds what actions do not report: which sub-groups of a job lack
-pods, and which pods name a sub-group that the job does not have.
+A sub-group lacks pods, or a pod names a sub-group that the job does not have.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Remember a value of each job until it changes; jobs with equal values, which are frequent, share one stored copy."""
+"""A value for each job, kept until it changes. Equal values are stored once."""
 
 from __future__ import annotations
 

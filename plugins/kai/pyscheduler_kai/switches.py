@@ -1,7 +1,6 @@
-"""Policies of KAI (it calls them plugins) that have no code of their own, or next to none.
+"""Policies of KAI (it calls them plugins) that need little or no code here.
 
-Some of these policies switch a rule of another module on or off, such as a generator of eviction plans or a preference
-for nodes. The others have no effect, because pyscheduler always applies their rule, or does not have the feature. They
+Some policies switch a rule of another module on or off, such as a preference for nodes. Others have no effect. They
 exist so that configuration files of KAI, which name them, are valid.
 
 Source: KAI-Scheduler, the plugins of the same names.

@@ -1,8 +1,8 @@
 """Topologies: trees of domains over the nodes of the cluster, as arrays of integers.
 
-A topology has levels, the widest first, such as zone, block and rack; each of them has a node label. Level 0 is above
-them: the whole topology. A domain is the set of nodes whose labels have equal values at a level and at all levels above
-it. A node that lacks the label of some level is in no domain. Source: KAI-Scheduler, `plugins/topology`.
+A topology lists node labels, the widest first, for example of zone, block and rack. In this example, zones are level 1,
+and racks are level 3. Level 0 is the whole topology. The nodes of a domain have equal values of the labels down to the
+domain's level. A node that lacks one of the labels is in no domain. Source: KAI-Scheduler, `plugins/topology`.
 """
 
 from __future__ import annotations

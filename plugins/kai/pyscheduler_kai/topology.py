@@ -1,15 +1,11 @@
 """The policy `topology`: the sets of nodes that a job or a sub-group may use, in the order in which they are tried.
 
-A constraint names a Topology, and a required level, a preferred level, or both. `topologies` explains levels and
-domains. Each set of nodes is one domain.
+A constraint names a Topology, and a required level, a preferred level, or both (see `topologies`). Each set of nodes is
+one domain. Domains of the preferred level are tried first, then wider ones up to the required level. If some pods
+already have nodes, only the required-level domains of these nodes are used.
 
-If a level is preferred, its domains are tried first, then the domains of each wider level, up to the required level (or
-up to the whole topology, if no level is required). If some tasks already have nodes, only the required-level domains
-that contain these nodes are used.
-
-Within a level, the fullest domains are tried first. Two racks, for example, are ordered first by how full their zones
-are, then their blocks, then the racks themselves. How full a domain is depends on one resource: the one of which the
-tasks request the largest part of the free amount.
+Within a level, the fullest domains are tried first. Racks, for example, are ordered by how full their zones are, then
+their blocks, then the racks themselves.
 
 Differs from KAI-Scheduler in one case. If a job requires one zone, for example, and all nodes are in one rack, KAI
 computes free resources for the rack only, and treats the zone as full.

@@ -1,9 +1,7 @@
 """The free GPUs of nodes as numbers, for the case that GPUs alone decide on which nodes a task (pod) fits.
 
-For this case, two conditions, among others, must be true for each node with free GPUs. First, tasks that use all free
-GPUs of the node do not use more of other resources than is free. Second, the filters accept the node for all these
-tasks. A search for victims looks at many eviction plans in the same state of the cluster. So the free amounts of nodes
-are read once, and a plan changes only the nodes of its victims.
+A search for victims looks at many eviction plans in the same state of the cluster. So the free amounts of nodes are
+read once, and a plan changes only the nodes of its victims.
 """
 
 from __future__ import annotations

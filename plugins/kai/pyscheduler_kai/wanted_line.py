@@ -1,15 +1,10 @@
-"""Compute the order of a few wanted jobs (those that a simulation places), without taking the many others one by one.
+"""Compute the order of a few wanted jobs (those that a simulation places), without taking the other jobs one by one.
 
-`JobQueue` takes all jobs in order, and drops those that are not wanted. The next job always comes from the queue with
-the smallest sort key. The sort key of a queue depends on the request of the queue's next job. So a dropped job affects
-the order only while it is the next job of its queue.
+`JobQueue` takes all jobs. The next job comes from the queue with the smallest sort key, and this key depends on the
+queue's next job. Before a queue reaches its wanted job, it waits longest at the job that gives it the largest key. So
+two keys of each queue determine the order: the largest key before the wanted job, and the key with the wanted job.
 
-Consider the jobs of a queue that come before its next wanted job. The queue waits longest at the job that gives it the
-largest key. When this key is the smallest of all queues, that job is taken. The others that are left before the wanted
-job follow at once, because they give the queue no larger key. The wanted job is taken when its own key is the smallest.
-So two keys of each queue determine the order: the largest key before the wanted job, and the key with the wanted job.
-
-This is only right if no two queues have equal keys (`is_tied`), no queue has a parent, and keys are in a total order.
+This is right only if no two queues have equal keys (`is_tied`), no queue has a parent, and keys are in a total order.
 Otherwise the order is computed with `JobQueue`.
 """
 
