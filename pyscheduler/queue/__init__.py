@@ -1,6 +1,5 @@
-"""The scheduling queue: activeQ, backoffQ, unschedulable, gated and held pods, in-flight events, the nominator.
+"""The scheduling queue: the pods that wait for a node, and what brings each of them back.
 
-Belongs here: where a pod waits, why, and what brings it back. `scheduling_queue` has the operations, `sub_queues` the
-moves of pods between the sub-queues. Does not belong here: the cache, the runtime (hints and PreEnqueue are passed in
-as functions), the API server, the event loop.
+`scheduling_queue` has the operations; `sub_queues` moves pods between the places where they wait. Does not belong here:
+the cache, the API server, calls of plugins (hints and PreEnqueue are passed in as functions).
 """

@@ -1,22 +1,19 @@
 """backoffQ: pods that wait for the end of their backoff before the next attempt.
 
-The backoff begins when the pod returns to the queue. Its length doubles with each failure, from the initial value up to
-the maximum. Rejections and errors are counted separately. After a rejection, the pod waits because it has wasted a
-cycle; after an error, because something (for example the API server) may be overloaded. There are three heaps:
+The backoff doubles with each failure: with the defaults, 1 s, 2 s, 4 s, 8 s, and then 10 s. Rejections and errors are
+counted separately. There are three heaps:
 
 - pods whose attempt ended with an error
 - rejected pods
 - rejected pods that must serve their whole backoff: held pods (see `sub_queues`), and pods with
   `AfterFailure.serve_backoff`
 
-With the feature gate SchedulerPopFromBackoffQ, the first rejected pod is popped from backoffQ when activeQ is empty,
-before its backoff is over. The feature also rounds ends of backoff down to whole seconds. Pods whose backoff ends in
-the same second leave backoffQ together at the next whole second; the rejected ones are ordered by QueueSort. Without
-the feature, pods are ordered by the exact ends of their backoff. Pods whose backoff is over leave backoffQ at the next
-tick; ticks are a second apart, counted from the scheduler's start.
+With the feature gate SchedulerPopFromBackoffQ, the first rejected pod leaves before its backoff is over if activeQ is
+empty. The gate also rounds the ends of backoff down to whole seconds. Rejected pods whose backoff ends in the same
+second leave in the order of the QueueSort plugin.
 
-Differs from kube-scheduler: whole seconds are seconds of the `Clock`; in kube-scheduler, of the wall clock. Source:
-kube-scheduler 1.36, `backoff_queue.go`.
+Differs from kube-scheduler: whole seconds are seconds of the `Clock`; in kube-scheduler, of the wall clock.
+Source: kube-scheduler 1.36, `backoff_queue.go`.
 """
 
 from __future__ import annotations

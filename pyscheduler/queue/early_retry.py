@@ -1,18 +1,14 @@
 """Early retry of pods in backoff whose group needs room for several pods.
 
-If a group were retried at each event, each retry would cost an attempt of every member, and the backoff would grow. If
-a group waited for its whole backoff, it would start late. So when a member finds no node, a plugin records how many
-pods like this member need room (`AfterFailure.room_for`). While the member backs off, the plugins that rejected it
-judge each event by their queueing hints. If an event may help, the scheduler checks whether the nodes have room for so
-many of these pods. If there is room, the group is retried. Otherwise the member returns to backoffQ, and the check does
-not count as an attempt.
+A group that is retried at each event wastes attempts. A group that waits for the end of its backoff starts late. So a
+plugin records how many pods like the rejected one need room (`AfterFailure.room_for`). If an event may then help the
+pod, the scheduler checks whether so many pods have room. If they have, the pod is retried before its backoff ends.
+Otherwise it returns to backoffQ, and the check does not count as an attempt.
 
-An early attempt that fails does not double the backoff. It doubles the wait before the next early attempt; a check that
-finds no room resets this wait.
+An early attempt that fails does not double the backoff. It doubles the wait before the next early attempt.
 
-When the backoff of such a member has ended, and an event moves the member out of the unschedulable pods, room is
-checked, too. If there is no room, and preemption cannot make room, the member is unschedulable again. So a group that
-does not fit costs no attempts.
+After the backoff, an event that moves such a pod causes the same check. If there is no room, and preemption cannot make
+room, the pod is unschedulable again.
 
 Differs from kube-scheduler, which retries these pods as soon as activeQ is empty (SchedulerPopFromBackoffQ).
 """

@@ -1,9 +1,9 @@
 """The order in which pods of one group leave activeQ back to back.
 
-If other pods are scheduled between the members of a group, the first members hold their nodes for a longer time without
-use. So if the QueueSort plugin names groups (`adjacency_key`), a pod that leaves activeQ begins a run: the other ready
-members follow in the order of their sort keys, before all other pods. Members that become ready during the run join it.
-No pod leaves twice in one run, so that a group that retries at once cannot starve other pods.
+If other pods are scheduled between the members of a group, the first members hold their nodes longer without use. So a
+QueueSort plugin can name groups (`adjacency_key`). When a member leaves activeQ, the other ready members follow, in the
+order of their sort keys, before all other pods. No pod leaves twice in one such run. Otherwise, a group that retries at
+once could starve other pods.
 """
 
 from __future__ import annotations

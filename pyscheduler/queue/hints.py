@@ -1,16 +1,16 @@
 """Queueing hints: whether an event is worth another attempt of a pod.
 
-A plugin registers the events that may change its verdict, each with or without a hint function. For an event and a pod,
-a registration counts only if it matches the event and belongs to a plugin that rejected the pod:
+A plugin registers the events that may change its answer, each with or without a hint function. When an event comes, the
+registrations of the plugins that rejected the pod decide:
 
-* If no registration counts, or the hint functions of all that count return SKIP, the pod is not moved.
-* If a hint function returns QUEUE or fails, or a registration has no hint function, the pod is moved to activeQ, or to
-  backoffQ while the pod is backing off.
-* If the plugin of this registration had returned PENDING, the pod is moved to activeQ without a backoff. The backoff is
-  a penalty for useless attempts, and an attempt that ends with PENDING is not useless.
+* If no registration matches the event, or all their hint functions return SKIP, the pod stays where it is.
+* If a hint function returns QUEUE or fails, or a registration has no hint function, the pod is retried after its
+  backoff.
+* If that plugin had returned PENDING, the pod is retried at once. The backoff is a penalty for useless attempts, and an
+  attempt that ends with PENDING is not useless.
 
-In two cases, hints are not called. Any event moves a pod that no plugin rejected (its attempt ended with an error). A
-wildcard event moves pods, whichever plugins rejected them; if the event is about one pod, it moves only this pod.
+Hints are not called for a wildcard event (any change), or for a pod whose attempt ended with an error. In these cases,
+the pod is usually retried after its backoff.
 Source: kube-scheduler 1.36, `isPodWorthRequeuing`.
 """
 

@@ -1,17 +1,13 @@
 """Pods in flight, and the events since they were popped.
 
 An event that comes while a pod is being scheduled may help this pod, because the snapshot is older than the event. So
-events are kept while any pod is in flight. If the attempt fails, the events since the pod was popped decide to which
-sub-queue the pod returns.
+events are kept while a pod is in flight. If its attempt fails, these events can make it return to activeQ or backoffQ.
 
-Events have consecutive numbers. Each pod in flight has a `Flight` with the number of the first event after its pop. The
-oldest `Flight` has the smallest number; all events with smaller numbers are dropped.
-
-Thousands of pods may return to the queue at once, and each return may cause an event that the later pods must consider.
-So there is one list for each kind of event, and a returning pod reads only the lists of kinds that can help it. An
-event may have a predicate that says which pods ignore the event. If a pod ignores an event, it also skips the next
-events in the list that have the same predicate. Source: kube-scheduler 1.36, `active_queue.go` (`inFlightPods`,
-`inFlightEvents`).
+Thousands of pods may return at once, and each return may cause an event that later pods must consider. So there is one
+list for each kind of event, and a returning pod reads the lists of kinds that can help it. An event may have a
+predicate that says which pods ignore it. A pod that ignores an event also skips the next events with the same
+predicate.
+Source: kube-scheduler 1.36, `active_queue.go` (`inFlightPods`, `inFlightEvents`).
 """
 
 from __future__ import annotations

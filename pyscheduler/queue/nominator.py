@@ -1,9 +1,8 @@
 """Nominated pods: pods that are expected on a node, usually because a preemption makes room for them there.
 
-For pods of the same or a lower priority, filters on that node count the nominated pod as if it were there. The pod's
-`status.nominatedNodeName` is written later, through the API server, so it may differ from the nomination in the
-`Nominator`. A nomination ends when the pod is assumed or deleted, or when the nomination is cleared or replaced. It
-does not end when the pod leaves the queue. Source: kube-scheduler 1.36, `nominator.go`.
+For pods of the same or a lower priority, filters count a nominated pod as if it were on its node. The nomination is
+written to `status.nominatedNodeName` later, so the two may differ. A nominated pod that leaves the queue keeps its
+nomination. Source: kube-scheduler 1.36, `nominator.go`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The times at which plugins want rejected pods to be retried (`Status.retry_after_seconds`).
 
-A rejected pod can wait for a time as well as for an event. At this time, as after an event that helps the pod, the
-queue moves the pod from the unschedulable pods to activeQ, or to backoffQ while the pod is backing off. One timer is
-set for the earliest time of all pods. The timer does not wait for a tick of the queue, because the exact time can
-matter: for example, a maintenance window begins.
+When the time of a pod comes, the queue moves the pod as after an event that helps it. The timer does not wait for a
+tick of the queue, because the exact time can matter: for example, a maintenance window begins.
 """
 
 from __future__ import annotations

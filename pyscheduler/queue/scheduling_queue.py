@@ -4,17 +4,13 @@ A pod enters through `add`. `pop` returns the next ready pod. That pod is in fli
 `requeue_failed` returns it to the queue:
 
 * After an error (no plugin rejected the pod), the pod moves to backoffQ, and is retried when its backoff ends.
-* After a rejection, the pod waits among the unschedulable pods. It is retried after five minutes, or earlier: at a time
-  that a rejecting plugin has set, when any plugin activates the pod (`activate`), or when a hint of a rejecting plugin
-  returns QUEUE for an event (`move_all`) or for a change of the pod (`update`). Events that came while the pod was in
-  flight count, too.
+* After a rejection, the pod waits among the unschedulable pods. It is retried after an event for which the hint of a
+  rejecting plugin returns QUEUE. A plugin can also set a time (`retry_times`) or activate the pod (`activate`).
 
-A profile can hold its pods (`hold`). Held pods become ready in `held` and not in activeQ. `take` returns them by name;
-`pop` never returns them. `put_back` puts a pod that was taken, but not tried, back into `held`.
+A profile can hold its pods (`hold`). Held pods wait in `held` and not in activeQ, and `take` returns them by name.
 
-All methods are synchronous, run on the event loop and take effect at once. Nothing polls: timers are set for the next
-pod that is due. `on_ready` is called when a pod becomes ready. Pods are identified by uid. An update of a pod in flight
-takes effect when the pod returns. A pod that was deleted in flight does not return.
+The methods are synchronous and run on the event loop. Timers are set for the next pod that is due. An update of a pod
+in flight takes effect when the pod returns.
 
 Differs from kube-scheduler:
 
@@ -22,7 +18,7 @@ Differs from kube-scheduler:
   which every pod in flight checks.
 * After a pod was deleted from activeQ or backoffQ, the metric `scheduler_unschedulable_pods` no longer counts it; in
   kube-scheduler, the metric still counts it.
-* pyscheduler always runs PreEnqueue plugins in the order of the profile, and reports the first that rejects the pod;
+* pyscheduler runs PreEnqueue plugins in the order of the profile, and reports the first that rejects the pod;
   kube-scheduler begins with the plugin that has gated the pod before.
 
 Source: kube-scheduler 1.36, `scheduling_queue.go`.

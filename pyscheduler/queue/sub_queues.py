@@ -7,15 +7,13 @@
                           │  │                          ▼
                         backoff ◄──event── unschedulable (rejected, or gated)
 
-A profile can hold its pods: then `held` takes the place of activeQ. `SchedulingQueue.pop` never returns held pods; a
-work source takes them by name (`take`). Gates, backoff, hints and updates apply to held pods, too.
+A profile can hold its pods: then `held` takes the place of activeQ. A plugin that decides about many pods at once takes
+held pods by name.
 
-PreEnqueue runs before a pod enters activeQ or `held`. With the gate SchedulerPopFromBackoffQ, pods may be popped from
-backoffQ. Then PreEnqueue runs before a pod enters backoffQ, and not again when the pod leaves it. A pod that PreEnqueue
-rejects is gated: it waits among the unschedulable pods. Events that the gating plugin did not register do not run
-PreEnqueue again.
+PreEnqueue runs before a pod enters activeQ or `held`. With the feature gate SchedulerPopFromBackoffQ, it also runs
+before a pod enters backoffQ, and not when the pod leaves it. A pod that PreEnqueue rejects is gated: it waits among the
+unschedulable pods. An event runs PreEnqueue again if the plugin that rejected the pod has registered the event.
 
-`SubQueues` keeps every waiting pod in exactly one sub-queue; `SchedulingQueue` decides when a pod moves.
 Source: kube-scheduler 1.36, `moveToActiveQ`, `moveToBackoffQ`, `requeuePodWithQueueingStrategy`.
 """
 

@@ -1,9 +1,8 @@
 """A timer that fires at ticks, and only when a pod is due.
 
 kube-scheduler checks its backoff queue every second, and its unschedulable pods every thirty seconds, even if there are
-no pods. Each check is a tick. A pod leaves its queue at the first tick after it is due, together with all other pods
-that are due by then. A `TickTimer` sets a timer only for the next tick at which a pod is due. So an empty queue costs
-nothing, and a virtual clock need not stop at ticks without work.
+no pods. Each check is a tick. A `TickTimer` fires only at the first tick after a pod is due. So an empty queue costs
+nothing, and a virtual clock skips ticks without work.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 """Pods that were rejected or are gated, and wait for an event that can help them.
 
-Ten thousand pods may wait for the same event, and most events help none. So pods are grouped by three facts that decide
-whether an event can help them: the profile, the rejecting plugins and the gating plugin. An event costs one check for
-each of the few groups; then the pods of the matching groups are checked.
+Thousands of pods may wait, and most events help none of them. So pods are grouped by profile, rejecting plugins and
+gating plugin, because these decide whether an event can help. An event is checked once for each group, then for the
+pods of the matching groups.
 
-When members of a gang give up their nodes together, this causes events that must not wake the same members. So their
-plugin sets a predicate that says which pods ignore these events (`AfterFailure.ignored_by`). Pods with the same
-predicate are kept together, so that an event costs one call of the predicate for thousands of members.
+When members of a group give up their nodes together, these events must not wake the same members. So a plugin can set a
+predicate that says which pods ignore the events (`AfterFailure.ignored_by`). One call then answers for all pods with
+the same predicate.
 
-If a plugin set the time of a pod's retry, the pod leaves at that time (`RetryTimes`). A pod is flushed, which means
-retried, at the first tick after it was unschedulable for `max_seconds`; ticks are thirty seconds apart.
+A pod that was unschedulable for `max_seconds` is flushed, which means retried, at the next tick.
 Differs from kube-scheduler: pyscheduler flushes no gated pod, unless its gating plugin waits for all events;
 kube-scheduler only marks gated pods as flushed, counts them in scheduler_pod_scheduled_after_flush_total when their
 gate opens, and records an event for pods in flight.
