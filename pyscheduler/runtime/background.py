@@ -1,8 +1,7 @@
-"""Background tasks of plugins: the `run()` of each plugin, and the coroutines that it spawns.
+"""Background tasks of plugins: the `run()` of each plugin, and the coroutines that it spawns through its handle.
 
-`Background` has every task of a profile, so that it can report a failure, and cancel all tasks when the profile ends. A
-`run()` that fails is started again after a pause: one second at first, then twice as long each time, up to a minute.
-After five minutes without a failure, the pause is one second again.
+A `run()` that fails is started again after a pause: one second at first, then twice as long each time, up to a minute.
+After five minutes without a failure, the pause is one second again. When the profile ends, its tasks are cancelled.
 """
 
 from __future__ import annotations

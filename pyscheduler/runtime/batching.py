@@ -1,12 +1,11 @@
 """Opportunistic batching: a pod takes the next best node from the list of nodes made for the equal pod before it.
 
-This works only if the node of the pod before has no room for another such pod. Then the rest of the list is still
-right, and its first node is the best node. If the node has room for this pod, too, the node's new score and position
-are unknown, and all nodes are scored again. All nodes are also scored again if the pod before was not equal, or if the
-list is older than half a second.
+This works only if the node of the pod before is full for this pod. Then the rest of the list is still right, and its
+first node is the best one. Otherwise the node's new score is unknown, and all nodes are scored again.
 
 Differs from kube-scheduler: pyscheduler drops a list after a node was added, deleted or moved to another row; in
-kube-scheduler, a new node may be missing in the list for half a second. In a group cycle, pyscheduler uses no list.
+kube-scheduler, a new node may be missing in the list for half a second. In a group cycle, which places a group of pods
+together, pyscheduler uses no list.
 Source: kube-scheduler 1.36, `framework/runtime/batch.go`.
 """
 

@@ -1,12 +1,11 @@
 """Find a node for one pod: run PreFilter, Filter, extenders, PreScore and Score, and choose a node.
 
-`PlacementPipeline.find_node` runs all of these steps. It leaves the snapshot as it was. It awaits only extenders;
-without them it never suspends, and `run_now` can run it. `feasible_nodes` and `fits_on` run the steps up to Filter, for
-callers that only ask whether a pod fits. Scheduling cycles and trials call these functions.
+`PlacementPipeline.find_node` runs all of these steps, and leaves the snapshot as it was. Without extenders it never
+suspends, so that `run_now` can run it. `feasible_nodes` and `fits_on` stop after Filter, for callers that only ask
+whether a pod fits.
 
-The pipeline usually filters all nodes. If `percentageOfNodesToScore` is set, it filters one node of each zone in turn,
-beginning where the last search stopped, until it has found enough feasible nodes. Any event can retry a pod that an
-extender rejected, because the scheduler does not know what an extender's answer depends on.
+By default, a search covers all nodes. With `percentageOfNodesToScore`, it stops when it has found enough feasible
+nodes, and the next search begins where this one stopped.
 Source: kube-scheduler 1.36, `schedulePod`, `findNodesThatFitPod`, `evaluateNominatedNode` and what they call.
 """
 

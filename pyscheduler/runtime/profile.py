@@ -1,8 +1,8 @@
 """A running profile: the methods by which the queue, the scheduling cycle and the binding cycle call its plugins.
 
 Most `run_*` methods are one extension point each; other modules implement them (`filtering`, `scoring`, `binding` ...).
-Up to Permit, all but PostFilter are plain functions. They do not raise the error of a plugin, but return it as a
-status. Plugins do not call the profile. They call its `PluginHandle`.
+They return the error of a plugin as a status. Up to Permit, all but PostFilter are plain functions. Plugins do not call
+the profile. They call its `PluginHandle`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The one lock around the snapshot.
 
-One thread runs the scheduler and its plugins, so most code needs no lock: no other code runs until the present code
-awaits. But some code awaits while it uses the snapshot: cycles that call extenders, PostFilter, group cycles, and
-trials of plugins (what-ifs). Meanwhile, no other code may change or update the snapshot. So each scheduling cycle, each
-what-if and each evaluation of a pod for `explain` holds `SnapshotAccess`. The cache and the queue have no lock, and
-take in events all the time.
+One thread runs the scheduler and its plugins, so most code needs no lock. But some code awaits while it uses the
+snapshot, for example a cycle that calls an extender. Meanwhile, no other code may change or update the snapshot. So
+scheduling cycles, trials of plugins (what-ifs) and evaluations of a pod for `explain` hold `SnapshotAccess`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
 """Statements: lists of trial changes (placements, evictions and nominations of pods) that can be undone.
 
-A statement changes the snapshot, and also the books of Reserve plugins (a plugin's record of what pods hold). To undo
-changes, it returns the snapshot to a checkpoint, and calls the inverse of each change of books. A statement ends in one
-of two ways. `discard` undoes all changes. `commit` undoes all changes, too, and returns their net effect. The scheduler
-then assumes, reserves and permits the pods as it does with any other pod (`scheduler.group_commit`). So a commit never
-leaves a trace of a trial.
+A statement changes the snapshot, and also the books of Reserve plugins (a plugin's record of what pods hold). When it
+evicts a pod, its `release` function calls plugins that free what the pod holds (`release_in_trial`).
 
-When a statement evicts a pod, plugins free in their books what the pod holds (`release_in_trial`). The statement calls
-these plugins through its `release` function.
+`discard` undoes all changes. `commit` undoes all changes, too, and returns their net effect. The scheduler then
+assumes, reserves and permits the pods as it does with other pods (`scheduler.group_commit`).
 """
 
 from __future__ import annotations

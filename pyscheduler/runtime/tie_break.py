@@ -2,8 +2,8 @@
 
 A choice by name makes simulations comparable with programs that take the first node of their list.
 
-Differs from kube-scheduler 1.36, which draws only if an extender scored the nodes. Otherwise, it depends on its
-goroutines which node comes first.
+Differs from kube-scheduler 1.36, which draws only if an extender scored the nodes. Otherwise, its goroutines decide
+which node comes first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Trials of plugins (what-ifs): check whether pods would fit without certain other pods.
 
-A what-if runs between two scheduling cycles and may take long, so it yields to the event loop while the snapshot is
-changed. It holds `SnapshotAccess`, so that no cycle begins meanwhile.
+A what-if may take long, so it yields to the event loop while the snapshot is changed. It holds `SnapshotAccess`, so
+that no scheduling cycle begins meanwhile.
 """
 
 from __future__ import annotations

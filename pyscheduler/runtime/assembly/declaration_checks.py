@@ -1,7 +1,6 @@
 """Check what a plugin declares in `watches` and `rbac`, when its profile is built.
 
-Without these checks, a wrong declaration would fail later, in a watch or in `config --rbac`, and the error would not
-name the plugin.
+Without the check, a wrong declaration would fail later, and the error would not name the plugin.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
 """Expand a profile's configuration into the order of plugins at each extension point.
 
-`multiPoint` enables a plugin at all its extension points. The lists of a single extension point override this. The
-order is then: first the plugins that are named in both places, in the order of the single point; then the other
-multiPoint plugins; then the plugins that are named only at the single point. `disabled` lists multiPoint plugins to
-leave out; `*` means all. Source: kube-scheduler 1.36, `updatePluginList`, `expandMultiPointPlugins`,
-`getValidScoreWeights`.
+`multiPoint` enables a plugin at all its extension points. At a single point, the order is:
+
+- plugins that are named both there and in multiPoint, in the order of the single point
+- the other plugins of multiPoint
+- plugins that are named only at the single point
+
+`disabled` of a point lists multiPoint plugins to leave out there; `*` means all.
+Source: kube-scheduler 1.36, `updatePluginList`, `expandMultiPointPlugins`, `getValidScoreWeights`.
 """
 
 from __future__ import annotations

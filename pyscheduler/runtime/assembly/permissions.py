@@ -1,10 +1,8 @@
 """Merge the permissions that parts of the program need into few RBAC rules.
 
-A module that sends requests declares the permissions for them. A plugin declares its permissions in `watches` and
-`rbac`. All declarations are split into single permissions. Each single permission is kept once, with the names of the
-modules and plugins that need it. Then the verbs for a resource are merged into one rule, if they are for the same
-objects. A permission is left out if a wider permission covers it: all namespaces cover a single namespace, and all
-objects cover named objects.
+A module that sends requests declares the permissions for them. A plugin declares them in `watches` and `rbac`, and it
+may read the kinds whose events it registers. Each rule names the modules and plugins that need it. A permission is left
+out if a wider one covers it: all namespaces cover a single namespace, and all objects cover named objects.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Check the methods of a plugin's class when a profile is built: wrong parameters, and names that are nearly right.
 
-Without this check, a wrong parameter would fail only at the first call, and a misspelt optional method would never be
+Without the check, a wrong parameter would fail only at the first call, and a misspelt optional method would never be
 called. Plugins of the package `pyscheduler` are not checked, because tests cover them.
 """
 

@@ -1,7 +1,7 @@
 """Load, order and create the plugins of a profile, and report the mistakes of its configuration together.
 
-The classes are loaded first. A class says at which extension points the plugin takes part, which args it has, and which
-kinds it watches. Then the plugins are created, once each, in the order in which the profile names them.
+The classes are loaded first, because a class says at which extension points the plugin takes part, which args it has,
+and which kinds it watches. Then each plugin is created once.
 
 Differs from kube-scheduler: pyscheduler refuses args for a plugin that is not installed; kube-scheduler ignores them.
 """

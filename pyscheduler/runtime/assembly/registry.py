@@ -1,8 +1,6 @@
 """The plugins that are installed, by name, and the Python package of each.
 
-A hook usually names a plugin's class as `module:Class`; `load` imports the class when a profile enables the plugin. If
-a package is broken, the registry keeps the text of the error with the package's name. Only profiles that enable a
-plugin of this package fail with that error.
+A hook usually names a plugin's class as `module:Class`, so that the class is imported only when it is needed.
 """
 
 from __future__ import annotations

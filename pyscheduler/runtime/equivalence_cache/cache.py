@@ -1,10 +1,9 @@
 """The equivalence cache of one profile: answers of Filter and Score plugins, kept for pods with equal keys.
 
-At PreFilter the cache finds the *class* of the pod, which is all pods with an equal key. At Filter and Score it gives
-the answers that it has for the class; for the others it calls the plugins. PreFilter and PreScore of all plugins always
-run for every pod. Plugins whose answers cannot be kept, such as those that do not set `reuse` (`framework.reuse`), are
-called for every pod at Filter and Score, too; their answers are joined with the kept ones. The cache changes neither
-the decision, nor the random numbers that are drawn, nor the metrics that count evaluations.
+Pods with equal keys form a *class*. PreFilter finds the class of the pod. Filter and Score then use the answers that
+are kept for the class. A plugin whose answers are not kept, for example because it does not set `reuse`
+(`framework.reuse`), is still called for each pod. The cache changes neither the decision, nor the random numbers that
+are drawn, nor the metrics that count evaluations.
 """
 
 from __future__ import annotations

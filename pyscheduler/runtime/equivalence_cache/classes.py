@@ -1,9 +1,7 @@
 """Equivalence classes of pods, and for each class the cached answers of plugins about its pods.
 
 Pods with equal equivalence keys form one class. Answers are cached from the second pod of a class on, because in some
-clusters most classes have only one pod. The least recently used classes are dropped when the cache gets too large. Only
-answers that a plugin declared reusable (`framework.reuse`) are cached. An answer is outdated by a change of nodes or
-their pods, or by a call of `handle.forget_answers`. The snapshot logs which nodes changed.
+clusters most classes have only one pod. When the cache gets too large, the least recently used classes are dropped.
 """
 
 from __future__ import annotations

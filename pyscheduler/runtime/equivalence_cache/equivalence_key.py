@@ -1,11 +1,10 @@
 """Equivalence keys: pods with equal keys get equal answers from plugins that declare `Reuse`.
 
-A key consists of all parts of a pod that such a plugin may read. Names, labels and the names of volumes are not in the
-key, because they may differ between pods of one template. Of the annotations, the key has those that plugins declare.
+A key has the parts of a pod that such a plugin may read. It has no names, no labels and no names of volumes, because
+these may differ between pods of one template. It has the annotations that plugins declare.
 
-kube-scheduler's signatures (`sign_pod`) cannot be used as keys. They leave out parts in which pods rarely differ (the
-protocol of a host port, how requests are split over containers). And a pod with spread constraints gets no signature,
-although these constraints matter to one plugin only.
+kube-scheduler's signatures (`sign_pod`) cannot be used as keys. They leave out some parts, for example the protocol of
+a host port. And a pod with spread constraints gets no signature, although these constraints matter to one plugin only.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The results of the filters for the pods of one equivalence class, cached for each node.
 
-A filter that depends only on the node object runs again only when that object changes. A filter that depends on the
-node's pods runs again when pods are added or removed. The cache stores a small number for each node: 0 if the pods
-pass, otherwise the number of an entry in a list of rejections. An entry has the status and the first plugin that
-rejects the pods. If all these filters depend only on amounts, equally full nodes get equal answers, so most of the time
-no plugin has to run.
+A filter that depends on the node object runs again when this object changes. A filter that depends on the node's pods
+runs again when pods are added or removed. If the filters depend only on amounts, equally full nodes get equal answers.
+Then most of the time no plugin has to run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""A cache, for the pods of one equivalence class, of the nodes where they do not fit because of nominated pods.
+"""The nodes where pods of one equivalence class do not fit because of nominated pods, cached.
 
-While many pods preempt, a thousand nodes can have nominated pods. A pod that is to be placed must fit beside these
-nominated pods. Without this cache, each attempt would add the nominated pods to the snapshot, run the filters and
-remove them again.
+While many pods preempt, a thousand nodes can have nominated pods. A pod must fit beside them. Without this cache, each
+attempt would add the nominated pods to the snapshot, run the filters and remove the pods again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The cached scores of all nodes for the pods of one equivalence class.
 
-Some scores depend on pods or amounts. Their weighted sum is kept in an array, in which a change of a node replaces one
-entry. Other scores depend only on node objects, and rarely change. They are normalised again, over all feasible nodes,
-only when one of them or the set of feasible nodes has changed. If a plugin gives all nodes the same score, one number
-is stored.
+Some scores depend on pods or amounts. Their weighted sum is kept in an array with one entry for each node. Other scores
+depend on node objects, which rarely change. They are normalised again when node objects or the set of feasible nodes
+change.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """The extension points, one module each: they call the plugins of a profile and combine their answers.
 
-Plugin code is entered in one place, `plugin_calls`, which turns every failure of a plugin into a `Status`. Does not
-belong here: caching of answers (`equivalence_cache`), and the order of the extension points (`placement`).
+Plugins are called through `plugin_calls`, which turns a failure of a plugin into a `Status`. Does not belong here:
+caching of answers (`equivalence_cache`), and the order of the extension points (`placement`).
 """

@@ -1,4 +1,4 @@
-"""Check the arrays that plugins return: with a wrong dtype or length, they would decide about the wrong nodes."""
+"""Check the dtype and the length of the arrays that plugins return."""
 
 from __future__ import annotations
 

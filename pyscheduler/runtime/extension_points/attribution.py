@@ -1,7 +1,7 @@
 """Join the answers of filters: which plugin was the first to reject a node, and with which status.
 
-A columnar plugin answers for all nodes in one call, with an array. During the search, these arrays are only kept. They
-are merged into one status per node, in profile order, when the statuses are needed.
+A columnar plugin answers for all nodes in one call, with an array. The arrays are merged into one status per node, in
+profile order, when the statuses are needed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """The codes that a plugin may return at each extension point; another code is a mistake of the plugin.
 
-If a plugin returns another code, the error names the allowed codes; kube-scheduler's error does not.
 Source: kube-scheduler 1.36, `framework/runtime/framework.go` and the comments of the interfaces.
 """
 

@@ -1,14 +1,13 @@
 """Filter: find the nodes that can take the pod, and for each other node the first plugin that rejected it.
 
 A columnar plugin answers for all nodes in one call, a one-node plugin for one node per call. Columnar plugins run
-first. One-node plugins then run on the nodes that are left, from row `start` on, until `limit` nodes are feasible. That
-is enough to place a pod. If no node is left, or if all results are wanted (`run_filters`), each rejected node also
-needs a status: that of the first plugin, in profile order, that rejects the node. To find this status, a one-node
-plugin may have to run on a node that a later columnar plugin has rejected.
+first. One-node plugins then run on the nodes that are left, until `limit` nodes are feasible.
 
-If a node has nominated pods of the same or a higher priority, the pod must fit there both with and without the
-nominated pods. Only these nodes are filtered twice. Source: kube-scheduler 1.36, `findNodesThatPassFilters`,
-`RunFilterPlugins` and `RunFilterPluginsWithNominatedPods`.
+If no node is feasible, each node needs a status: that of the first plugin, in profile order, that rejects the node. To
+find it, a one-node plugin may have to run on a node that a later columnar plugin has rejected.
+
+If a node has nominated pods of the same or a higher priority, the pod must fit there both with and without them.
+Source: kube-scheduler 1.36, `findNodesThatPassFilters`, `RunFilterPlugins` and `RunFilterPluginsWithNominatedPods`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Calls of plugin code, and the conversion of its errors to a `Status`.
 
-An exception, an answer of the wrong type, or a coroutine where none is allowed ends at most the attempt in which it
-happens. The status names the plugin and the extension point, the error is logged and counted, and the scheduling loop
-continues. If the task that awaits a plugin is cancelled, the cancellation passes through; any other `CancelledError` is
-an error.
+If a plugin raises an exception, or returns a wrong type, the error is logged and counted, and ends at most the attempt.
+The status names the plugin and the extension point. If the task that awaits a plugin is cancelled, the cancellation
+passes through. Any other `CancelledError` is an error of the plugin.
 """
 
 from __future__ import annotations

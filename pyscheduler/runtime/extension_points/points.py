@@ -1,8 +1,7 @@
 """The plugin class of each extension point, and the methods that a plugin must define for it.
 
-A plugin takes part in an extension point if it inherits the class of this point, and it must define a method of this
-class. This is checked when a profile is built; otherwise, a plugin without the method would fail only when the first
-pod is scheduled.
+For example, a plugin that inherits `FilterPlugin` must define `filter` or `filter_nodes`. This is checked when a
+profile is built. Otherwise, a missing method would be noticed only when the first pod is scheduled.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PreEnqueue: ask plugins if a pod may be queued. The queue calls this before a pod enters activeQ or backoffQ.
+"""PreEnqueue: ask plugins if a pod may be queued. The queue calls this before a pod becomes ready for an attempt.
 
 Source: kube-scheduler 1.36, `runPreEnqueuePlugins`.
 """

@@ -1,10 +1,8 @@
 """Make a key function from a QueueSort plugin, whichever of its two forms the plugin defines.
 
-The queue orders pods by a key. If the plugin defines `sort_key`, this method returns the key. If it defines `less(a,
-b)`, the key is an object whose comparison with another key calls `less`. A plugin that fails must not stop the queue.
-If `sort_key` fails, the pod sorts behind all others; if `less` fails, the two pods are ordered by priority, then by
-arrival. A key that cannot be compared with earlier keys, for example None instead of a text, counts as a failure, too:
-it would break the heap.
+A plugin defines `sort_key`, which returns the key, or `less(a, b)`, which is called to compare two keys. A plugin that
+fails must not stop the queue. If `sort_key` fails, the pod sorts behind all others. If `less` fails, the two pods are
+ordered by priority, then by arrival. A key that cannot be compared with earlier keys counts as a failure.
 """
 
 from __future__ import annotations

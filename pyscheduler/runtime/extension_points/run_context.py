@@ -1,7 +1,6 @@
 """Notes of the runtime about one scheduling cycle, for example the plugins that skip Filter or Score.
 
-The notes are in the cycle's `CycleState`. All copies of this state share the notes, and the binding cycle gets them,
-too.
+The notes are in the cycle's `CycleState`, and copies of this state share them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A pod's signature: pods of one profile with equal signatures are feasible on the same nodes with the same scores.
 
-If a plugin denied a pod its signature, the same plugin is called first for the next pod, so that denials cost little.
+A plugin that denied a pod its signature is called first for the next pod, so that denials cost little.
 Source: kube-scheduler 1.36, `computeBatchablePlugins` and `SignPod`.
 """
 

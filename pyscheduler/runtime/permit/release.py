@@ -1,12 +1,10 @@
 """Release the pods whose wait at Permit is over, a limited number in each turn of the event loop.
 
-The last member of a group ends the waits of all others, and a member that fails may end thousands of waits. In its
-first turn, each released pod has much to do: its binding begins, or it gives up its node and returns to the queue. If
-all pods did this in one turn, they would block the loop, and with it timers, watches and probes.
+One member of a group can end the waits of thousands of others. If all of them continued in one turn, they would block
+the loop, and with it timers and watches.
 
 Rejected pods come first. If more pods are rejected than one turn takes, the next scheduling cycle waits (`given_back`)
-until all of them have given up their nodes. An earlier cycle would see only a part of the room that is about to become
-free, and could decide wrongly.
+until they have given up their nodes. An earlier cycle would see a part of the room that is about to become free.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Waiting pods by a key that a plugin chooses, such as their group, so that no search through all of them is needed."""
+"""Waiting pods by a key that a plugin chooses, for example their group."""
 
 from __future__ import annotations
 

@@ -1,14 +1,11 @@
 """The pods that wait at Permit, of all profiles of the process, and the future through which each wait ends.
 
-A waiting pod has one timer per plugin that holds it. Its wait ends with exactly one verdict: `allowed` by the last of
-these plugins, or the first rejection, timeout, deletion, preemption or stop of the scheduler. The pod's binding cycle
-awaits that verdict. The verdict is kept until the binding cycle ends, so that Unreserve can read it. A wait costs a
-small object, a dictionary and its timers, but no further task.
+A waiting pod has one timer per plugin that holds it. Its wait ends with one verdict: `allowed` when the last of these
+plugins allows it, or the first rejection, timeout, deletion, preemption or stop of the scheduler. A later verdict has
+no effect.
 
-A verdict only wakes the binding cycle, which runs Unreserve in a later turn of the event loop. So a plugin may allow or
-reject a waiting pod at any time, even in its own Permit or Unreserve: this call does not call any other plugin. If many
-pods get a verdict at once, 50 continue per turn (see `release`). A verdict is final at once: an allowed pod is bound,
-even if it is rejected before its binding cycle continues.
+A verdict only wakes the binding cycle, which continues in a later turn of the event loop. So a plugin may allow or
+reject a waiting pod at any time, even in its own Permit or Unreserve.
 
 Differs from kube-scheduler: a verdict in the name of an unknown plugin is an error; kube-scheduler accepts it.
 Source: kube-scheduler 1.36, `waiting_pods_map.go`.

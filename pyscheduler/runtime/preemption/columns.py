@@ -1,13 +1,12 @@
 """Search many nodes for victims at once, with one dry run for all nodes of the same shape.
 
-Such a search is possible if all active filters depend only on the node, its pods or their amounts (`framework.reuse`).
-Then the victims on a node follow from its shape (its amounts, and those of its pods; see `node_shapes`), from the pods
-nominated to the node and from the disruption budgets of its pods. So a dry run on one node of each shape is enough, and
-its result is kept for later preemptors of the same kind. In two cases a node gets a shape of its own until the node
-changes: a filter that does not depend on amounts rejected the node, or some filter depends on the pods themselves.
+The shape of a node is its amounts, and the requests and priorities of its pods (see `node_shapes`). If the active
+filters depend on amounts only, nodes of equal shape have equal victims. So a dry run on one node of each shape is
+enough, and its result is kept for later preemptors of the same kind. Nominated pods and disruption budgets count as
+parts of the shape.
 
-The order of the nodes, the end of the search and the choice are the same as in a search that tries each node with the
-filters. Only the time and the number of filter runs differ.
+If another filter rejected a node, or a filter depends on the pods themselves, the node has a shape of its own until it
+changes.
 """
 
 from __future__ import annotations

@@ -1,17 +1,11 @@
 """Find the victims on a node: the pods that must be evicted so that a pod fits there.
 
-A statement (trial changes of the snapshot) evicts all pods of the node that may be victims. Rules that define
-`potential_victims` name these pods one by one, each after the previous pod was evicted. If the pod does not fit even
-then, the node is of no use. Otherwise the pods are put back one by one: those that disruption budgets protect first,
-then by importance. If the preemptor (the pod that needs room) no longer fits after a pod was put back, that pod is a
-victim.
-
-A pod that holds resources for other pods (`is_needed_by_others`) is no victim: plugins evict it with the last of these.
+First, all pods of the node that may be victims are evicted in the snapshot. If the preemptor (the pod that needs room)
+does not fit even then, the node is of no use. Otherwise the pods are put back one by one: those that disruption budgets
+protect first, then by importance. If the preemptor no longer fits after a pod was put back, that pod is a victim.
 
 Several nodes are searched together: in each round, one pod per node is put back, and the columnar filters run once for
-all nodes. This is correct only if a pod on one node has no effect on other nodes. So in three cases, each node is
-searched alone, with a state of its own: an active plugin counts pods across nodes (`add_pod`, `remove_pod`); an active
-plugin can free what victims hold (`release_in_trial`); the rules have `potential_victims`.
+all nodes. If pods on one node can have an effect on other nodes (`counts_across_nodes`), each node is searched alone.
 
 Source: kube-scheduler 1.36, `SelectVictimsOnNode`.
 """

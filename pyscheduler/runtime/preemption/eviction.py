@@ -2,17 +2,16 @@
 
 A victim that is not bound yet is rejected in memory: its wait at Permit ends, or its binding is cancelled in PreBind. A
 bound victim gets the condition DisruptionTarget and is deleted, with its grace period. By default this happens in the
-background. The preemptor is not retried before the last victim is evicted, because victims would still be on the node.
-After the last eviction, the deletion of victims causes the retry. If an eviction fails, the preemptor is retried after
-its backoff. Before the evictions, pods with lower priority lose their nominations to the node.
+background. The preemptor is not retried before the last victim is evicted. Pods with lower priority lose their
+nominations to the node.
 
 Differs from kube-scheduler:
 
 * After a failed eviction, pyscheduler retries the preemptor after its backoff; kube-scheduler activates it at once.
-* kube-scheduler deletes any pod with the victim's name. pyscheduler deletes only the pod with the victim's uid, and
-  only if its binding did not fail in the meantime.
+* pyscheduler deletes only the pod with the victim's uid, and only if its binding did not fail in the meantime;
+  kube-scheduler deletes any pod with the victim's name.
 * If the last event about the victims comes before the evictions are finished, no later event retries the preemptor. In
-  this case pyscheduler activates the preemptor; in kube-scheduler, the preemptor waits until another pod is deleted.
+  this case pyscheduler activates the preemptor; in kube-scheduler, it waits until another pod is deleted.
 
 Source: kube-scheduler 1.36, `framework/preemption/executor.go`.
 """

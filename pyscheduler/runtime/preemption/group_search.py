@@ -2,14 +2,12 @@
 
 A unit is a pod, or a PodGroup that is evicted as a whole. The search first removes the units of lower priority from the
 snapshot. If the group fits then, the units are put back: first the units that disruption budgets protect, then the
-others, and in both cases the most important units first. A unit is evicted if the group does not fit once the unit is
-back. The cycle of the group decides whether the group fits; it runs without PostFilter on the changed snapshot.
+others, and in both cases the most important units first. If the group does not fit once a unit is back, the unit is
+evicted. To find out whether the group fits, a trial places its pods on the changed snapshot.
 
-Differs from kube-scheduler, which puts the units back one by one and runs the cycle of the group for each. If places
-can be counted (`place_counts`), pyscheduler runs the cycle only to confirm the result: without the victims the group
-fits, and if the last victim stays, the group does not fit. If places cannot be counted, pyscheduler puts several units
-back at a time, more after each success and fewer after each failure. The victims are the same as kube-scheduler's
-unless a pod that is put back helps the group.
+Differs from kube-scheduler, which puts the units back one by one, with a trial for each. If places can be counted
+(`place_counts`), pyscheduler uses trials only to confirm the result. Otherwise, pyscheduler puts several units back at
+a time. The victims are the same unless a pod that is put back helps the group.
 Source: kube-scheduler 1.36, `framework/preemption/podgrouppreemption.go`.
 """
 

@@ -1,12 +1,8 @@
 """The pods of each node in victim order, and the shape of each node; kept between searches.
 
-The victims on a node depend on what the node offers, on what is used there, and on the requests and priorities of its
-pods in order of importance, but not on their names. The shape of a node is one number for all of these properties: on
-nodes of equal shape, the victims have the same positions in victim order. A cluster with a thousand replicas of one pod
-often has only a few shapes.
-
-Shapes are kept by row, and computed again if the generation of the node (a number that grows with each change) is
-another. A rollback of trial changes restores the generation, so the shape stays valid.
+The shape of a node is one number. It stands for what the node offers, for what is used there, and for the requests and
+priorities of its pods in order of importance. On nodes of equal shape, the victims have the same positions in victim
+order. A cluster with a thousand replicas of one pod often has only a few shapes.
 """
 
 from __future__ import annotations

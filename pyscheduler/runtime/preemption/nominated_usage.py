@@ -1,8 +1,8 @@
 """The requests of the nominated pods on each node, as one number per node, for a search for victims.
 
 The preemptor must fit on a node beside the nominated pods of the same or a higher priority. If filters depend on
-amounts only, the outcome depends on what these pods request, and not on which pods they are. So nodes whose nominated
-pods have the same requests get the same number.
+amounts only, the requests of these pods decide. So nodes whose nominated pods have the same requests get the same
+number.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The number of equal pods that fit into the free resources of the nodes, while victims are put back one by one.
 
 Often all members of a group are alike, and their filters depend only on the node object and its free resources. Then
-the group fits if the nodes have as many places as the group needs members. So the search for victims counts places, and
-runs the cycle of the group only to confirm the outcome.
+the group fits if the nodes have as many places as the group needs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Preemption: find the nodes where a pod fits once victims are evicted, choose one node, and evict its victims.
 
 The search begins at a random node, and ends when it has enough candidates. After every few nodes it lets other tasks
-run. The code does not depend on any plugin: a plugin that preempts, such as DefaultPreemption, passes its rules as
-`PreemptionRules`. Extenders take part through a Protocol.
+run. A plugin that preempts, such as DefaultPreemption, passes its rules as `PreemptionRules`.
 
 Differs from kube-scheduler:
 

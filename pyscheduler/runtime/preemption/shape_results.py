@@ -1,7 +1,7 @@
 """The results of searches by node shape: the positions of the victims in victim order, and their cost.
 
 A result comes from a dry run on one node and holds for all nodes of the same shape (see `node_shapes`). Results are
-kept by equivalence key and priority of the preemptor. The least recently used results are dropped.
+kept by equivalence key and priority of the preemptor.
 """
 
 from __future__ import annotations

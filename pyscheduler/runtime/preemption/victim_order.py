@@ -1,12 +1,12 @@
 """Order the pods of a node as preemption does: the most important pods come first, and are evicted last.
 
-Equally important pods have the same order as in kube-scheduler. No documented rule defines this order, but it is always
-the same for the same pods: it follows from the order of the pods on the node, from the sort function of Go's library,
-and from the comparison of start times. A pod that was not started counts as started now. If neither of two compared
-pods was started, the comparison reads the clock first for one and then for the other, so its first argument always
-looks older. Up to twelve pods are sorted by insertion: equal pods keep their order, and pods that were not started are
-reversed. More than twelve pods are partitioned, and then the order of equal pods depends on each step of Go's
-algorithm. So this module implements the whole algorithm, with its rare branches.
+Equally important pods have the same order as in kube-scheduler. It follows from the order of the pods on the node, and
+from the sort function of Go's library. A pod that was not started counts as started now. Of two such pods, the first
+argument of the comparison looks older, because the clock is read twice.
+
+Up to twelve pods are sorted by insertion: equal pods keep their order, and pods that were not started are reversed.
+With more pods, the order of equal pods depends on each step of Go's algorithm. So this module implements the whole
+algorithm.
 
 Source: kube-scheduler 1.36, `SelectVictimsOnNode` and `MoreImportantPod`; Go's `sort.Slice`, a quicksort that defeats
 patterns (https://arxiv.org/abs/2106.05123).
