@@ -1,9 +1,8 @@
-"""Continue the bindings that an earlier scheduler started, and that another program, a binder, carries out.
+"""Continue the bindings that an earlier scheduler started, and that another program (a binder) carries out.
 
 Before the scheduler schedules its first pod, it assumes the pods of these bindings on their nodes, and continues their
-binding cycles at Bind. So these pods get no second node, and no other pod gets their resources. If the node of a
-binding has no room for the pod, the binding is abandoned. This can happen because any program can order a binding (a
-BindRequest), even to a full node.
+binding cycles at Bind. So no other pod gets their resources. If the node has no room for the pod, the binding is
+abandoned.
 Source: KAI-Scheduler, `pkg/scheduler/api/pod_info` (a pod with a BindRequest is `Binding` on its node).
 """
 

@@ -1,7 +1,7 @@
 """The one place where a scheduler is put together.
 
-`build` takes a configuration, a transport, a clock and a source of randomness, and returns a `Scheduler`. Tests and
-simulations pass a virtual clock and a transport to an API server in memory.
+`build` takes a configuration, a transport, a clock and a source of randomness, and returns a `Scheduler`. Tests pass a
+virtual clock and a transport to an API server in memory.
 """
 
 from __future__ import annotations

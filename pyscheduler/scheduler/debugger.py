@@ -1,8 +1,7 @@
 """The debugger: logs the contents of cache and queue, and compares them with the API server.
 
-The dump comes first, because it needs no API server: one line for each node and each pod in the queue or in flight.
-Then nodes and pods are listed and compared. A difference may come from a change that has not arrived yet. So after a
-difference, the comparison runs again; only differences that both comparisons find are mismatches.
+A difference may come from a change that has not arrived yet. So after a difference, the comparison runs again.
+Differences that both comparisons find are mismatches.
 
 Differs from kube-scheduler, which compares the cache with the informers' copies (a missed event is missing in both),
 dumps everything in two lines, and reports pods of other schedulers as missing. Source: kube-scheduler 1.36,

@@ -1,7 +1,6 @@
 """Evaluate a pod without changing anything: run the plugins that choose a node, and keep the result of each step.
 
-PreEnqueue runs first, then the placement pipeline of the scheduling cycle. An observer of the pipeline notes which
-plugin rejected which node and why, and each plugin's scores before and after normalisation. If no node is feasible,
+PreEnqueue runs first, then the steps of a scheduling cycle up to the choice of a node. If no node is feasible,
 PostFilter can show the victims of a preemption, and evicts none. Reserve runs only on request, on the best node. Permit
 does not run.
 """

@@ -2,8 +2,7 @@
 
 Extenders were written for kube-scheduler, which decodes JSON with Go's library. So this module decodes an answer in the
 same way: field names may be in upper or lower case, null stands for an empty value, and anything after the first value
-is ignored. An answer that Go would refuse is refused, usually with Go's message. Requests are joined from prepared
-pieces (see `object_texts`), because the nodes of a large cluster are many megabytes of JSON.
+is ignored.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """Extenders: programs that take part in the choice of a node, and that the scheduler calls over HTTP.
 
-After the Filter plugins, the extenders are called one after the other; each may reject some of the nodes that are left.
-The scores of extenders are added to the scores of plugins. One extender may bind the pod in place of the Bind plugins.
-Extenders may drop or change the candidates of a preemption. An extender that manages certain resources is called only
-for pods that use one of these resources.
+After the Filter plugins, each extender may reject some of the nodes that are left. The scores of extenders are added to
+the scores of plugins. An extender may bind the pod in place of the Bind plugins. Extenders may drop or change the
+candidates of a preemption.
 
-A call may take seconds, so the methods are coroutines. If an extender does not answer in time, or its answer is
-invalid, the attempt ends with an error. If the extender is ignorable, the attempt continues without it. A failure to
-score never ends an attempt. Ignorable extenders are called last.
+If an extender does not answer in time, or its answer is invalid, the attempt ends with an error. If the extender is
+ignorable, the attempt continues without it. A failure to score does not end an attempt.
 
 Differs from kube-scheduler, if an extender gets whole nodes and not only their names: pyscheduler reads only the names
 of the nodes in the answer, and refuses unknown names; kube-scheduler treats the returned nodes as nodes without pods,

@@ -1,6 +1,7 @@
 """A barrier between PreBind and Bind: the members of a gang are bound only after enough of them passed PreBind.
 
-So a gang is not bound in part if a member fails at PreBind, for example because its volume cannot be provisioned.
+Otherwise, a part of the gang would be bound if a member fails at PreBind, for example because its volume cannot be
+provisioned.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Preemption for gangs whose members are scheduled one by one and wait for each other at Permit.
+"""Preemption for gangs (groups) whose members are scheduled one by one and wait for each other at Permit.
 
-A member that finds no node must not preempt for itself alone: if another member of the gang fits nowhere, the gang
-cannot start, and victims are evicted in vain. So the scheduler first tries the queued members together, in a trial that
-is undone. If enough of them fit, the victims of all are evicted, and the members are nominated to their nodes. While
-victims are ending, the PostFilter of the gang's plugin does not run, because it would roll the gang back. A member that
-gives its node back during this time stays nominated to the node.
+If one member preempts and another fits nowhere, the gang cannot start, and victims are evicted in vain. So the
+scheduler first tries the queued members together, in a trial that is undone. If enough of them fit, the victims of all
+are evicted, and the members are nominated to their nodes.
 
 Differs from kube-scheduler, in which each member preempts for itself.
 """

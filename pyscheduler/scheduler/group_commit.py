@@ -1,9 +1,8 @@
 """Carry out the decision of a group cycle: reserve nodes, evict victims, or return the members to the queue.
 
-A group cycle tries all members of a group before it decides; meanwhile the cluster may change. So a member whose node
-has changed is filtered again on the cluster as it is now, and the cache refuses a member that was bound in the
-meantime. If nodes cannot be reserved for enough members, all members are unreserved and do not wait at Permit. So no
-pod holds a node for an incomplete group.
+While the cycle tries the members, the cluster may change. So a member whose node has changed is filtered again. If
+nodes cannot be reserved for enough members, the others give up theirs, and do not wait at Permit. So no pod holds a
+node for an incomplete group.
 Source: kube-scheduler 1.36, `submitPodGroupAlgorithmResult`.
 
 Differs from kube-scheduler: kube-scheduler filters no member again, and lets an incomplete group wait at Permit for up

@@ -1,11 +1,9 @@
 """The group cycle: try all queued members of a group on one snapshot, and schedule them only if enough of them fit.
 
-A `GroupSource` names the groups: a plugin, or the scheduler itself for groups in `spec.schedulingGroup`. When the queue
-pops one member, the cycle also takes the other members out of the queue. Then the members are tried one after another
-in one statement (trial changes of the snapshot). In the trial, a member is placed on the node that it finds, or on a
-node where victims can make room, and these victims are removed. Reserve and Permit run, too. So the next member sees
-these changes. Other tasks run between members; their changes of the cache do not reach the snapshot. At the end the
-statement is undone, and `group_commit` acts on the decision.
+When the queue pops one member, the cycle takes the other members out of the queue, and tries one after another. Each is
+placed on the node that it finds, or on a node where victims can make room, and these victims are removed. So the next
+member sees these changes. They are trial changes of the snapshot (a statement), which are undone at the end. Then
+`group_commit` acts on the decision.
 
 Differs from kube-scheduler:
 
@@ -17,8 +15,7 @@ Differs from kube-scheduler:
 * If a group of unlike members does not fit, pyscheduler may try a second order at once; kube-scheduler tries only one
   order.
 * If a member with a ReadWriteOncePod claim is placed, pyscheduler treats the claim as in use when it tries the next
-  members. kube-scheduler may give such a claim to two members, because it counts the users of a claim only once, before
-  it places the first member.
+  members. kube-scheduler may give such a claim to two members.
 
 Source: kube-scheduler 1.36, `schedule_one_podgroup.go`.
 """

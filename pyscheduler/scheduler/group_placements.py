@@ -1,13 +1,12 @@
 """The search for the best placement of a group; a placement is a set of nodes, such as a rack, for the whole group.
 
-With the gate TopologyAwareWorkloadScheduling, the profile's PlacementGenerate plugin names the placements. The
-scheduling cycle of the group tries the members in one placement after the other, on one snapshot. The PlacementScore
-plugins score the feasible placements, and a placement with the highest score is used.
+With the feature gate TopologyAwareWorkloadScheduling, a PlacementGenerate plugin names the placements. The group is
+tried in one placement after the other. The PlacementScore plugins score the feasible placements, and a placement with
+the highest score is used.
 
 Differs from kube-scheduler, which tries every placement: pyscheduler does not try a placement whose nodes have too
-little room for the group's minimum, or whose score cannot be the highest. The highest score stays the same. If no
-placement is feasible, the message of pyscheduler is about the placement that was tried first, and the message of
-kube-scheduler is about a random placement.
+little room for the group's minimum, or whose score cannot be the highest. If no placement is feasible, the message of
+pyscheduler is about the placement that was tried first, and the message of kube-scheduler is about a random placement.
 Source: kube-scheduler 1.36, `podGroupSchedulingPlacementAlgorithm`, `findBestPlacement`.
 """
 

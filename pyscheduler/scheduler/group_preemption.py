@@ -1,8 +1,8 @@
 """Preemption of a PodGroup as a whole, if it does not fit; with the feature gate WorkloadAwarePreemption.
 
-DefaultPreemption searches for victims in the whole cluster (`runtime.preemption.group_search`) and evicts them; members
-do not preempt one by one. A PodGroup with topology constraints does not preempt. The group returns to the queue and
-waits for the preemption. The members that the search has placed are nominated to their nodes.
+DefaultPreemption searches for victims in the whole cluster (`runtime.preemption.group_search`) and evicts them.
+Meanwhile the group waits in the queue, and the members that the search has placed are nominated to their nodes. A
+PodGroup with topology constraints does not preempt.
 
 Differs from kube-scheduler:
 

@@ -1,14 +1,11 @@
 """Counts the bound pods that a kubelet refuses to run, and notes the refusal in their stories (`pyscheduler.stories`).
 
 A kubelet refuses a new pod that does not fit on its node. Such a pod has phase `Failed` and a reason such as
-`OutOfcpu`, and never had a container. The scheduler decided from what it had seen, so a refusal shows that it had not
-seen something. Usually, another scheduler has bound pods to the node at the same time.
+`OutOfcpu`, and never had a container. Usually, another scheduler has bound pods to the node at the same time.
 
 The scheduler watches pods that have not ended. A pod that fails disappears from this watch, and the last event has the
-pod as it was before. So if a bound pod of the scheduler's profiles disappears although no container was made and nobody
-deleted it, the scheduler reads the pod: one request for each, one after the other. If many pods disappear at once,
-those that come while 1,000 others wait are not read; the warning `kubelet_rejections_not_read` counts them. Only the
-leader counts.
+pod as it was before. So if a bound pod disappears although no container was made and nobody deleted it, the scheduler
+reads the pod. If many pods disappear at once, some are not read; the warning `kubelet_rejections_not_read` counts them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """The search for the narrowest set of nodes that can take a group, for example a rack rather than a block of racks.
 
-A plugin divides the nodes into sets, level by level, from the narrowest level to the widest (`PlacementLevels`). From
-the filters and the free amounts of nodes, the search computes for each set how many members it can take at most (its
-bound). First, the group is tried in sets whose bound allows all members: the narrowest level first, and in each level
-the set with the least room first. Of a level, at most eight of these sets are tried; of the widest level, all of them.
-If no set takes all members, those sets of the widest level are tried whose bound allows the group's minimum but not all
-members.
+A plugin divides the nodes into sets, level by level (`PlacementLevels`). From the filters and the free amounts of
+nodes, the search computes for each set how many members it can take at most (its bound). First, sets whose bound allows
+all members are tried: the narrowest level first, and in each level the set with the least room first. If no set takes
+all members, sets of the widest level are tried whose bound allows the group's minimum.
 
 Source: Koordinator, `coscheduling/core/network_topology_solver.go`. Differs from Koordinator: each set is tried with
 all plugins, and a gang may start with its minimum.

@@ -1,8 +1,8 @@
 """The readable part of a pod that has a node, and in which some amounts or selectors cannot be parsed.
 
-Such a pod still uses resources of its node. If the scheduler ignored it, the node would be overcommitted. So the
-amounts that cannot be read are left out, and the affinity if one of its selectors cannot be read. Everything else is
-counted. An API server rejects such pods, but a program that writes to its storage directly may create one.
+Such a pod still uses resources of its node. So only the unreadable amounts are left out, and the affinity if one of its
+selectors is unreadable. An API server rejects such pods, but a program that writes to its storage directly may create
+one.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Ask the plugins that rejected a pod for details, such as the missing amount, for `pyscheduler explain`.
 
 The messages of kube-scheduler's plugins rarely name an amount or an object. So a plugin may define a method that
-returns details: `why_nodes` (Filter or PreFilter) returns one text about all nodes that the plugin rejected, `why`
-(Filter) returns a text about one node. If such a method fails, its text is missing, and a note reports the failure.
-
-A plugin that rejects all nodes is a cause by itself, also if the cycle never asked it. Of the other plugins,
-`closest_nodes` names the smallest sets that keep the pod from a node.
+returns details: `why_nodes` returns one text about all nodes that the plugin rejected, `why` returns a text about one
+node. If such a method fails, a note replaces its text.
 """
 
 from __future__ import annotations

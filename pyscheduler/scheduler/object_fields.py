@@ -1,8 +1,7 @@
 """Decode further fields of pods and nodes, which pyscheduler itself does not read, for plugins that need them.
 
-A plugin declares types with these fields, and names the types in `pod_fields` and `node_fields`. Each new version of a
-pod or node is also decoded to these types. `handle.fields` returns the fields of the newest version. Fields that no
-type declares are dropped.
+A plugin declares types with these fields, and names the types in `pod_fields` and `node_fields`. `handle.fields`
+returns the fields of the newest version of a pod or node.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Pods and nodes in JSON, as the API server sends them, for extenders.
 
-The scheduler decodes only the fields that it reads. For extenders, it keeps the JSON text of pending pods. It keeps the
-texts of nodes if an extender wants whole nodes, and those of bound pods if an extender wants whole victims.
-`managedFields` are left out; kube-scheduler does not send them either.
+The scheduler decodes only the fields that it reads. For extenders, it keeps the whole JSON text of pending pods. It
+keeps the texts of nodes if an extender wants whole nodes, and those of bound pods if an extender wants whole victims.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Find all that keeps a pod from each node, for `pyscheduler explain`: each plugin judges all nodes.
 
-A scheduling cycle stops at the first obstacle: after a rejection at PreFilter no Filter plugin runs, and no plugin is
-asked about a node that an earlier one rejected. So its answer hides further causes, and which plugins keep the pod from
-the node that it wants. Here PreFilter and Filter of each plugin run alone, on a state of their own. A plugin that fails
-here is left out, because the cycle has reported it.
+The result of a scheduling cycle has only the first obstacle: after a rejection at PreFilter, no Filter plugin runs, and
+each node has the status of the first plugin that rejects it. Here, each plugin judges the pod as if the others accepted
+it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Write pods' `PodScheduled` condition and nominated node, in the background.
 
 While a write for a pod is in progress, later writes for the pod are merged, and the last value wins. A write that would
-change nothing is not sent. Until the watch shows a newer version of the pod, the new value is compared with the value
-that was sent last, not with the pod. Otherwise a nomination that is set and cleared at once would stay: the pod does
-not show it yet, so clearing it would seem to change nothing. A binding drops the pod's pending writes and waits for the
-write in progress.
+change nothing is not sent. The new value is compared with the value that was sent last, until the watch shows a newer
+version of the pod. Otherwise a nomination that is set and cleared at once would stay.
 
 If a pod waits at Permit or in PreBind for half a second, its node is written as its nomination.
 

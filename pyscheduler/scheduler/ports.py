@@ -1,8 +1,7 @@
 """The Protocols through which the scheduler reaches the API server and extenders.
 
 The package `cluster` implements them: two transports (HTTP, and calls within the process to the embedded API server),
-and one client that runs on either transport. So simulations run the client code of real clusters. `Transport.connect`
-returns the client of a transport.
+and one client that runs on either transport. So simulations run the client code of real clusters.
 """
 
 from __future__ import annotations

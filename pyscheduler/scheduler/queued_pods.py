@@ -1,12 +1,8 @@
 """The work that comes from the queue: the next pod, alone or with all pods of its group.
 
-If an event moves several equal pods to activeQ, they are tried one after another, until one fails. If no node has room
-for such a pod then, the other pods are rejected without an attempt, with the reason of the failed pod. So an event that
-helps one of a thousand equal pods costs two attempts. Pods that are moved because they were unschedulable for too long
-are treated in the same way.
-
-Pods that follow each other in the queue and share a failure are dealt with in one `Work` (one step of the scheduling
-loop). The room is then checked once for each kind of pod, and again when the cluster changes.
+An event may move a thousand equal pods to activeQ, and have room for one. The first pod gets the room, and the second
+fails. While no node has room for such a pod, the others are rejected with the same reason, without an attempt. So this
+event costs two attempts.
 
 Differs from kube-scheduler, which tries each of the equal pods.
 """

@@ -1,9 +1,8 @@
 """Estimate whether there is room for a pod, or for several equal pods of a group, before it is retried.
 
-The filters find the feasible nodes for one pod. For each feasible node, the module computes from the node's free
-amounts how many such pods fit there. The estimate is quick and can be wrong. If it is too high, an attempt fails. If it
-is too low, the group is retried after its backoff. For example, the estimate is too low if the pods must run beside
-each other (pod affinity), because no pod of the group is placed yet.
+The filters find the feasible nodes for one pod. The free amounts of these nodes say how many such pods fit there. The
+estimate is quick and can be wrong. If it is too high, an attempt fails. If it is too low, the group is retried after
+its backoff.
 """
 
 from __future__ import annotations

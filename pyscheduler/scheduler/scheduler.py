@@ -1,8 +1,8 @@
 """The scheduler as a whole: start, the scheduling loop, stop.
 
 The loop takes the next `Work` (a decision about a pod or a group) from its sources, runs it, and starts a binding task
-for each pod that found a node. The loop yields to other tasks after eight `Work`s, or after a millisecond. It yields
-earlier if a `Work` says that the next one must not follow at once.
+for each pod that found a node. The loop yields to other tasks after eight `Work`s, after a millisecond, or when a
+`Work` asks for it.
 """
 
 from __future__ import annotations

@@ -1,19 +1,13 @@
 """The trial of a group whose sub-groups have minimums of their own.
 
 A sub-group has members or sub-groups. Its minimum is a number of members with nodes, or a number of sub-groups that
-reach their minimum. The same holds for the group. The trial changes only the snapshot. First, it places as many
-sub-groups as the minimum needs. If a sub-group does not get nodes for its whole minimum, its placements are undone, so
-that another sub-group can use the nodes. Then the trial places the minimum of the other sub-groups in the same way, and
-at last the remaining members. If the group does not fit, it may be tried a second time with its members in another
-order.
-
-Three criteria sort the sub-groups of one parent: those with members that did not fit the first time come before others;
-then those with a minimum above zero; then those that need fewer members for their minimum.
+reach their minimum. The same holds for the group. First, the trial places as many sub-groups as the minimum of the
+group needs. If a sub-group does not get nodes for its whole minimum, its placements are undone. Then the trial places
+the minimum of the other sub-groups, and at last the remaining members.
 
 Source: KAI-Scheduler, `allocation_info.go` and `subgrouporder`. Differs from KAI-Scheduler in two ways. KAI-Scheduler
 sorts sub-groups by the needed members divided by the minimum, pyscheduler by the number of needed members. If a
-sub-group does not fit, pyscheduler tries its siblings. With both changes, a group of equal members always starts if it
-fits.
+sub-group does not fit, pyscheduler tries its siblings.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Bindings that a Bind plugin reported as done, but that the API server does not show.
 
-A Bind plugin that returns success without binding leaves its pod assumed, as in kube-scheduler: the pod stays pending,
-and its requests count on its node. The scheduler cannot undo the assumption, because the binding may still come. So
-after half a minute it reports a failure of the plugin, once per pod. Bind plugins of the package `pyscheduler` are not
-checked.
+If a Bind plugin returns success without binding, the pod stays pending, and its requests count on its node, as in
+kube-scheduler. The scheduler cannot undo this, because the binding may still come. So after half a minute it reports a
+failure of the plugin. Bind plugins of the package `pyscheduler` are not checked.
 """
 
 from __future__ import annotations
