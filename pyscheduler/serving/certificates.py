@@ -1,7 +1,6 @@
 """Serving certificates: read from files, or generated and self-signed.
 
-If possible, a child process generates the certificate, because the library for that takes 12 MiB of memory, and is
-needed only once.
+If possible, a child process generates the certificate, because the library for that takes 12 MiB of memory.
 
 Source: SecureServingOptions.MaybeDefaultWithSelfSignedCerts in apiserver's server/options.
 """

@@ -1,9 +1,8 @@
 """Restart the process when the code of a plugin changes: `pyscheduler run --reload`, for development.
 
 Once a second, the modification times of Python files are checked, in all loaded packages outside of site-packages and
-the standard library. After a change, the scheduler shuts down as after SIGTERM (bindings finish, the lease is
-released). Then the process executes its own command line again, so that no old module or state is left. If a changed
-file has a syntax error, the error is logged, and the running scheduler continues.
+the standard library. After a change, the scheduler shuts down as after SIGTERM. Then the process executes its own
+command line again. If a changed file has a syntax error, the running scheduler continues.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
 """Follows the configuration file while the scheduler runs, and reports when the running configuration differs from it.
 
-New args of a batch plugin take effect without a restart, from its next round of scheduling on. (A batch plugin is a
-`WorkSourcePlugin`: it schedules the pods of its profile itself.) All other changes need a restart.
+A batch plugin (a `WorkSourcePlugin`) schedules the pods of its profile itself. New args of such a plugin take effect
+without a restart. All other changes need a restart.
 
-The running configuration is stale if the file has changes that need a restart, cannot be read, or has a mistake. Then
-the scheduler logs one line, and the metric `pyscheduler_config_stale` is 1 until the file and the running configuration
-are equal again.
+If the file has such a change, cannot be read or has a mistake, the scheduler logs one line. The metric
+`pyscheduler_config_stale` is 1 until the file and the running configuration are equal again.
 
-The leader reads the file every ten seconds. It does not watch the file, because Kubernetes updates the files of a
-ConfigMap by replacing symbolic links.
+The leader reads the file every ten seconds.
 
 Source: Volcano `pkg/scheduler/scheduler.go` (watchSchedulerConf, loadSchedulerConf), which keeps the last good file.
 """

@@ -1,10 +1,8 @@
 """Limits on the connections of a port, because a connection needs no credentials and costs memory until it ends.
 
-A connection counts from its acceptance, before the TLS handshake, until it is closed. There is a limit for all
-connections together, and one for each client address. At a limit, a new connection ends the oldest one that has not
-sent a request yet, so that idle connections do not keep out probes. If all connections that count towards the limit
-have sent a request, the new connection is refused. A connection also ends if its handshake or its first request takes
-too long.
+There is a limit for all connections together, and one for each client address. At a limit, a new connection ends the
+oldest one that has not sent a request yet, so that idle connections do not keep out probes. If there is no such
+connection, the new one is refused.
 
 Differs from kube-scheduler: kube-scheduler accepts any number of connections, and waits 32 seconds for the headers of a
 request.

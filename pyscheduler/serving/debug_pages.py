@@ -3,9 +3,9 @@
 If profiling is enabled, three paths of kube-scheduler's `/debug/pprof/` are served: `cmdline`; `goroutine`, the stacks
 of all Python threads and asyncio tasks; and `profile?seconds=30`, the time that functions take during the next seconds.
 
-Differs from kube-scheduler: the answers are text and not files in pprof's format; the profile comes from Python's
-profiler. Other paths below `/debug/pprof/`, such as `heap`, are not served. /flagz and /statusz are text only, and
-/statusz shows Python's version. Both name the component `kube-scheduler`, because clients expect that name.
+Differs from kube-scheduler: the answers are text and not files in pprof's format. Other paths below `/debug/pprof/`,
+such as `heap`, are not served. /flagz and /statusz are text only, and /statusz shows Python's version. Both name the
+component `kube-scheduler`, because clients expect that name.
 
 Source: apiserver's server/flagz, server/statusz, server/routes/profiling.go and flags.go.
 """

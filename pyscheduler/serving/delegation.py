@@ -1,7 +1,6 @@
 """Delegate authentication and authorization to the API server, with TokenReview and SubjectAccessReview.
 
-A review is an object whose creation returns the answer in its status. Errors that may be temporary are retried with a
-growing pause.
+Such a review is an object whose creation returns the answer in its status. Errors that may be temporary are retried.
 
 Source: apiserver's plugin/pkg/authenticator/token/webhook, plugin/pkg/authorizer/webhook and util/webhook.
 """

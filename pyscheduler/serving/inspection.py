@@ -1,8 +1,8 @@
 """Pages of the HTTPS port about what the scheduler knows: stories (why pods wait), queue, nodes, configuration.
 
-`GET /debug/story/NAMESPACE/POD` needs the permission to get the pods of that namespace, as `kubectl get pod` does, so
-that a tenant can read why a pod waits. Keys of pods in other namespaces are left out if the reader may not get these.
-The other pages are about all namespaces, and need the permission to get their path.
+`GET /debug/story/NAMESPACE/POD` needs the permission to get the pods of that namespace, so that a tenant can read why a
+pod waits. If the reader may not get the pods of another namespace, the names of these pods are left out. The other
+pages are about all namespaces, and need the permission to get their path.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Run one scheduler as a process: fill the caches, take the lease, schedule, and end cleanly.
 
-`pyscheduler run` and the demos call `serve`. `serve` watches the lease from the beginning and takes it once the caches
-are filled, so a leader can schedule at once (with `delayCacheUntilActive`, it takes the lease first). The end takes at
-most ten seconds, even if the API server is gone:
+The lease is taken once the caches are filled, so that a leader can schedule at once (with `delayCacheUntilActive`, it
+is taken first). The end takes at most ten seconds, even if the API server is gone:
 
 1. The readiness probe fails.
 2. Bindings under way finish, while the lease is still renewed. If the lease was lost, they are cancelled.

@@ -1,11 +1,9 @@
 """Warn at the start of kinds that plugins read and the API server does not serve.
 
-Usually a CustomResourceDefinition is missing. pyscheduler works without the kind, and reads its objects once it is
-installed. Until then, a gang has no group or a job no queue, and nothing about the pods says why. So there is one line
-for each plugin that misses kinds.
+Usually a CustomResourceDefinition is missing. Until it is installed, a pod may wait for an object that cannot exist,
+and nothing about the pod says why.
 
-A plugin may read one kind in several API groups, such as the PodGroups of several systems; one of them is enough. The
-informer warns if one of Kubernetes' own kinds is missing.
+A plugin may read one kind in several API groups, such as the PodGroups of several systems; one of them is enough.
 """
 
 from __future__ import annotations

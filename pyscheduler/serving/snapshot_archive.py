@@ -5,12 +5,11 @@
     queue.json              each pod that waits or is being scheduled: its place, attempts and backoff
     objects/v1/Pod.json     a List of objects for each kind that the scheduler watches, as explain --objects reads it
 
-Objects have the fields that the scheduler decodes. Assumed pods have their nodes. The file has no Secrets, even if a
-plugin watches them, and no private keys of extenders. It also leaves out the annotation in which kubectl repeats an
-object as applied: that copy has fields that the scheduler does not decode, such as environment variables.
+Objects have the fields that the scheduler decodes. The file has no Secrets and no private keys of extenders. It also
+leaves out the annotation in which kubectl repeats an object as applied: that copy has fields that the scheduler does
+not decode, such as environment variables.
 
-The file is written while it is sent, two milliseconds of work at a time. The objects are those of one moment: they are
-never changed in place, so a list of references is enough. The queue changes while it is written.
+The objects are those of one moment. The queue changes while the file is written.
 """
 
 from __future__ import annotations

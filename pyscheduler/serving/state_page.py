@@ -1,11 +1,9 @@
 """`/debug/state`: the queue, the pods that wait and the nodes, a page of each list at a time.
 
 Pods come in the order in which the scheduler saw them first, nodes by name. A page begins behind the last items of the
-page before, which `continue` names, so pods that are bound or nodes that are deleted in between shift nothing. No page
-awaits anything, so it shows one moment.
+page before (`continue`). So a pod or node that disappears in between shifts nothing. A page shows one moment.
 
-Nodes are read from the cache. The snapshot is as old as the last cycle, and old on a standby; during a trial it has
-pods that are on no node.
+Nodes are read from the cache, because the snapshot is as old as the last scheduling cycle.
 """
 
 from __future__ import annotations

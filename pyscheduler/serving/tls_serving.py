@@ -1,7 +1,6 @@
 """TLS of the HTTPS port: the certificate for each host name, and the client CAs.
 
-Every handshake uses the current context for the requested host name. So changed certificates and CAs apply to the next
-connection, without a restart.
+Changed certificates and CAs apply to the next connection, without a restart.
 
 Differs from kube-scheduler:
 

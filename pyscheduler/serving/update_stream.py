@@ -1,9 +1,8 @@
 """`/debug/stream`: the changes of all stories (why each pod waits), as server-sent events.
 
-Each change is encoded once for all readers, and only while there are readers. A reader gets the changes of a fifth of
-a second in one write, because a write over TLS costs more than the encoding. Changes that a slow reader has not taken
-wait in a queue of its own. If the queue is full, the oldest change is dropped, and an event `lost` with the number of
-dropped changes comes before the next change. A reader that takes nothing for a minute is disconnected.
+A reader gets the changes of a fifth of a second in one write, because a write over TLS costs more than the encoding. If
+a reader is so slow that 1,000 changes wait for it, the oldest change is dropped. Then an event `lost` says how many
+changes were dropped.
 """
 
 from __future__ import annotations

@@ -1,24 +1,19 @@
 """A thread that ends the program if a blocked event loop cannot, for example because a plugin never returns.
 
-The thread receives SIGTERM and SIGINT. The first of these signals starts a graceful shutdown of the event loop, and a
-second signal ends the program at once. The thread also ends the program in two other cases: the graceful shutdown takes
-too long, or the blocked loop cannot renew the lease in time. In the second case, the program has ended before another
-replica may take the lease. The thread logs for how long the loop is blocked, and in which plugin. The thread does not
-release the lease, because bindings may still be in flight; the lease expires.
+The thread receives SIGTERM and SIGINT. The first of these signals starts a graceful shutdown, and a second signal ends
+the program at once. The thread also ends the program if the shutdown takes too long, or if the blocked loop cannot
+renew the lease. In the second case, the program has ended before another replica may take the lease. The thread does
+not release the lease, because bindings may still be in flight; the lease expires.
 
-Python writes signals to a socket as soon as they arrive, so the thread receives them while the main thread computes,
-sleeps, or waits in a library that has released the interpreter lock (GIL). A library that keeps the GIL, as regular
-expressions do, stops all threads: the lease is not renewed, and this thread cannot end the program. Then SIGALRM ends
-the program. The handler of SIGALRM is faulthandler's, which needs no GIL: it writes the stack of the main thread, and
-then the signal ends the program. A timer of the kernel sends SIGALRM a minute after a leader lost its lease; the thread
-restarts the timer while this replica leads. After SIGTERM or SIGINT the timer is set to a short time. The main thread
-sets the timer when it checks for signals, which it does even within a regular expression. One case remains: a library
-that keeps the GIL and does not check for signals, in a replica that is not the leader. The kubelet kills this replica.
+A library that keeps the interpreter lock (GIL), as regular expressions do, stops this thread, too. Then SIGALRM ends
+the program. Its handler is faulthandler's, which needs no GIL: it writes the stack of the main thread, and then the
+signal ends the program. A timer of the kernel sends SIGALRM a minute after a leader lost its lease. After SIGTERM or
+SIGINT, the main thread sets the timer to a short time. It does so when it checks for signals, also within a regular
+expression.
 
-The timer runs on while the program is suspended, and may expire right after SIGCONT, when the other threads run.
-Reading the stack of a running thread can crash the program, so the handler writes only the stack of the thread that
-handles the signal. `faulthandler.dump_traceback_later` is not used, because it would read the stacks of running
-threads.
+The timer may expire while other threads run. Reading the stack of a running thread can crash the program. So the
+handler writes only the stack of the thread that handles the signal, and `faulthandler.dump_traceback_later` is not
+used.
 
 Differs from kube-scheduler: in kube-scheduler, a plugin that never returns keeps the lease for ever, and SIGTERM ends
 the program at once.

@@ -1,18 +1,13 @@
 """`StoryBook`: the stories of all pending pods and, in a fixed amount of memory, of the pods that finished last.
 
-Each pending pod has a `Story`, which is found by the pod's uid. When the pod's wait ends, the story is encoded and
-appended to a ring of fixed size, which drops its oldest records. The ring has no index, which would cost more memory
-than the records.
+Each change of a reason is one line of the logger `decision`. If the same reason is found again, only its count, its
+time and its message change. The count is logged when it is a power of two, once in ten minutes, and when the replica
+stops. So the logs of a killed replica say at least half of the count. Events that wake a pod are only counted, because
+one event may wake ten thousand pods.
 
-Each change of a reason is one line of the logger `decision` at `-v=2`, and is given to the listeners. If the same
-reason is found again, its count, its time and its message change. The count is logged when it is a power of two, once
-in ten minutes, and for all pods when the replica stops. So the logs of a killed replica say at least half of the count.
-Events that wake a pod are counted with its latest reason, and are not logged one by one: one event may wake ten
-thousand pods.
-
-A standby keeps the stories of pending pods, so that it knows since when they wait. Before it leads, it logs nothing and
-keeps no finished story, because another replica decides. When it begins to lead, it logs the reasons that it knows
-already, such as gates.
+A standby keeps the stories of pending pods, so that it knows since when they wait. It logs nothing and keeps no
+finished story, because another replica decides. When it begins to lead, it logs the reasons that it knows already, such
+as gates.
 """
 
 from __future__ import annotations

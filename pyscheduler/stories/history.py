@@ -1,19 +1,15 @@
 """Rebuild stories from collected logs: the lines of the logger `decision` of all replicas, in any order.
 
-A line may have a prefix of whoever collected it (`kubectl logs --prefix --timestamps`, a container runtime), or be a
-text within a JSON object of theirs. Lines of other loggers are skipped. A line that was cut, because its process was
-killed, lacks the end of its message, and is left out; if the next line follows in the same row, that one is read.
+A line may have a prefix of the program that collected it (`kubectl logs --prefix --timestamps`), or be a text in a JSON
+object. Lines of other loggers are skipped, and lines that were cut.
 
 A line of a change says when a reason began, and how often and until when the reason before was found. For the last
-reason of a process, the newest line about its count says so. If the process was killed, the count is marked as the
-least. All lines of one process about a pod have the same `firstSeen`, because each replica sees a pod at another
-microsecond. If the line of the reason before is missing, it is made from what the next line says. Finally, the reasons
-of all processes are put in the order of their times, and equal reasons that follow each other become one, as in the
-memory of one process.
+reason of a process, the newest line about its count says so. Lines of one process about a pod have the same
+`firstSeen`. The reasons of all processes are put in the order of their times, and equal reasons that follow each other
+become one.
 
-A leader logs for how long no scheduler ran before it. This is a row between the reasons, if the pod waited then. A
-leader logs a reason of each pod that waits. So a pod that no leader names after such a time waits no more: it was
-deleted or bound meanwhile. If a pod of the same name was created later, it was deleted.
+A new leader logs for how long no scheduler ran before it, and a reason of each pod that waits. So a pod that it does
+not name waits no more: it was deleted or bound meanwhile.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The lines of the logger `decision`, which `history` reads again.
 
-A line says that the reason of one pod changed, how often the present reason was found so far, or that the replica stops
-deciding. A replica that begins to lead logs for how long no scheduler ran. Each line ends with its message: a line that
-was cut, because the process was killed, has no message at its end, and is recognized by that.
+A line says that the reason of one pod changed, how often the present reason was found so far, or that the replica
+stops. A replica that begins to lead logs for how long no scheduler ran. Each line ends with its message, so that a line
+that was cut can be recognized.
 """
 
 from __future__ import annotations

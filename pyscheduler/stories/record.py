@@ -1,9 +1,8 @@
 """The record of one pod's story: the reasons for which the pod waited, without the single attempts.
 
 A pod that fails a thousand times in a row for the same reason has one `Run`, with a count and the time of the last
-failure. A finished story is encoded as MessagePack, about 230 bytes, and decoded only for a reader. If something
-happens to a pod after its binding (a preemption, a rejection by the kubelet), a second record with the same uid is
-made, because a search for the first record would take long. `joined` puts the records of one pod together.
+failure. If something happens to a pod after its binding (a preemption, a rejection by the kubelet), the pod gets a
+second record, because a search for the first one would take long. `joined` puts the records of one pod together.
 """
 
 from __future__ import annotations

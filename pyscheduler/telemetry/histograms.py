@@ -1,8 +1,8 @@
 """Histograms that are cheap to record, in the data format of OpenTelemetry.
 
 Recording a value in an OpenTelemetry instrument takes several microseconds, and the scheduler records a dozen values
-for each pod. In this module, `record` appends the value to a list. The values in the list are added to the buckets when
-the list is long, and at each scrape. The result is OpenTelemetry's histogram data, which any of its readers can export.
+for each pod. Here, `record` appends the value to a list. When the list is long, and at each scrape, its values are
+added to the buckets.
 """
 
 from __future__ import annotations

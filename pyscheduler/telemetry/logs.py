@@ -1,7 +1,7 @@
 """Format log records as lines on standard error: text with key=value fields, or JSON.
 
-Messages contain their fields as `key=value`. A value with spaces or quotes is quoted as in JSON, so that programs can
-parse the fields. The JSON formatter finds its fields by parsing the same message.
+Messages contain their fields as `key=value`. A value with spaces or quotes is quoted as in JSON. The JSON formatter
+finds its fields by parsing the same message.
 """
 
 from __future__ import annotations

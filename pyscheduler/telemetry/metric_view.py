@@ -1,7 +1,6 @@
 """Filters exported metrics: hides disabled families, and replaces label values that are not allowed.
 
-A label value that is not allowed becomes `unexpected`. Samples whose labels are equal after that are added up. The
-filter runs only when metrics are exported, so recording costs nothing more.
+A label value that is not allowed becomes `unexpected`. Samples whose labels are equal after that are added up.
 
 Differs from kube-scheduler: a gauge with several samples for `unexpected` shows their sum, not the last of them.
 

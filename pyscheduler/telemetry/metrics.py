@@ -1,7 +1,7 @@
 """Record and export kube-scheduler's metrics, with its names, labels and buckets.
 
-Histograms are `FastHistogram`s. Counts are plain dictionaries that observable counters and gauges of the OpenTelemetry
-SDK read at a scrape. Between two scrapes, a measurement costs a dictionary lookup, and an addition or an append.
+Between two scrapes, a measurement costs a dictionary lookup, and an addition or an append. The OpenTelemetry SDK reads
+the values at a scrape.
 
 Bounds of buckets are formatted as by Prometheus' Go client (`le="1"`), so that queries can add up the metrics of
 pyscheduler and kube-scheduler.

@@ -1,8 +1,7 @@
 """The test kit for plugins: builders, a virtual clock, a fake cluster, and a framework with any set of plugins.
 
-Belongs here: what a plugin author needs to test a plugin without a cluster; the project's own tests use the same. Does
-not belong here: a second scheduler; `FakeFramework` runs pyscheduler's own. The modules are imported lazily, because
-pytest loads this package's plugin in every run.
+Belongs here: what a plugin author needs to test a plugin without a cluster. Does not belong here: a second scheduler;
+`FakeFramework` runs pyscheduler's own.
 """
 
 from __future__ import annotations

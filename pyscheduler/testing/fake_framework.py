@@ -1,8 +1,7 @@
 """The scheduler with chosen plugins on a fake cluster, for tests that schedule pods or call single extension points.
 
 `schedule` runs pods through queue, scheduling cycle, binding cycle and API server. The `run_...` methods call single
-extension points of the profile and do not start the scheduler. Those about all nodes, such as `run_filter`, take a new
-snapshot first.
+extension points of the profile and do not start the scheduler.
 """
 
 from __future__ import annotations

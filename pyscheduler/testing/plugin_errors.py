@@ -1,7 +1,6 @@
 """Lets a test fail with the exception that a plugin raised, unless the test allows plugin errors.
 
-If a coroutine is never awaited, Python issues a warning. Then the test fails, too, and names the line that made the
-coroutine.
+A test also fails if a coroutine is never awaited; the error names the line that made the coroutine.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 pytest loads this module in every run where pyscheduler is installed, so it imports little of pyscheduler until a
 fixture is used. An `async def` test that uses one of the fixtures runs on a loop of its own, unless another plugin
-(pytest-asyncio, anyio) runs the test. In either case, the test's schedulers are stopped on the loop on which they ran.
+(pytest-asyncio, anyio) runs the test. The schedulers of a test are stopped on the loop on which they ran.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Watches plugins in tests: finds slow calls, and calls that change the labels or annotations of the pod.
 
 The virtual clock does not advance while a plugin runs, so the scheduler's own check for slow calls finds nothing in
-tests. This module measures real time: calls of extension points (`watch_calls`), and event handlers and coroutines of
-plugins (`RealStepWatch`). In-tree plugins are not watched.
+tests. This module measures real time: of calls of extension points (`watch_calls`), and of event handlers and
+coroutines of plugins (`RealStepWatch`).
 """
 
 from __future__ import annotations

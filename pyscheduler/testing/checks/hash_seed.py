@@ -1,8 +1,7 @@
 """Replays a history in a second process with another PYTHONHASHSEED, and returns its decisions for a comparison.
 
-A history is a list of random steps on a small cluster. If one process replays it twice, a set of strings that is built
-in the same way has the same order both times. So only a process with another hash seed can show that a plugin's answers
-depend on this order.
+A history is a list of random steps on a small cluster. Within one process, equal sets of strings usually have the same
+order. A process with another hash seed shows whether a plugin's answers depend on this order.
 """
 
 from __future__ import annotations

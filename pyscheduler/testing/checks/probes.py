@@ -1,9 +1,8 @@
 """Checks a plugin at each attempt of a pod, on the snapshot of that attempt.
 
-`ProbingPipeline` replaces the code with which the scheduler searches for a node. Before each search for a pod that is
-scheduled for real, the plugin is called for the pod in several ways, and its answers must be equal. For example, the
-plugin is called for all nodes and for some nodes, with and without the equivalence cache, or before and after Reserve
-and Unreserve. These calls do not affect the pod.
+Before each search for a node, the plugin is called for the pod in several ways, and its answers must be equal. For
+example, it is called for all nodes and for some nodes, with and without the equivalence cache, or before and after
+Reserve and Unreserve.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Finds pods that would be bound if the scheduler tried them, but wait for an event that never comes.
 
-A pod is checked if the checked plugin rejected it and it now waits as unschedulable. After each step of a history
-(random events on a small cluster), the scheduler tries each such pod that would fit now. If the pod gets a node that no
-other plugin rejected before, the checked plugin should have caused a retry: its queueing hint answered SKIP, it did not
-register the event, or no event was announced. A pod that only waits at Permit again is no finding.
+After each step of a history (random events on a small cluster), the scheduler tries the unschedulable pods that the
+checked plugin rejected, if they would fit now. If such a pod gets a node that no other plugin rejected before, the
+checked plugin should have caused a retry. For example, its queueing hint answered SKIP, or it did not register the
+event.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A plugin that names all victims at once may name too many. For example, a quota may be back at its minimum before the
 last victim is gone. The plugin sees that only when the first victims are really gone. So this check deletes the victims
-in the cluster, as the kubelet does, and not in a trial (a cycle whose results are taken back).
+in the cluster, and not in a trial.
 """
 
 from __future__ import annotations
