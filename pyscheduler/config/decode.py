@@ -1,7 +1,7 @@
 """Convert plain values to typed objects, strictly, and report every mistake.
 
 An unknown key is a mistake, and so is text for a number. A key with the value `null` counts as missing, as in Go's
-decoder. cattrs calls the functions of this module, which collect the mistakes with their paths.
+decoder.
 
 Differs from kube-scheduler: `null` is accepted for all durations; kube-scheduler rejects it for most.
 """

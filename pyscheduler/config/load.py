@@ -1,6 +1,6 @@
 """Load a configuration from a file or a text, or return the default configuration.
 
-One `ConfigError` reports all mistakes together. If a part has the wrong type, the rest is still checked.
+One `ConfigError` reports several mistakes together. If a part has the wrong type, the rest is still checked.
 
 The file may also be:
 

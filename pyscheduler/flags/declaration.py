@@ -4,9 +4,8 @@
     class LeaderElectionFlags:
         lease_duration: float = flag(15.0, DURATION, "How long ...", name="leader-elect-lease-duration")
 
-`options` returns the click options for such a class, and `collect` makes an object of the class from click's
-parameters. The syntax is kube-scheduler's: `--flag=value` or `--flag value`, `--flag` for a boolean, and `_` may be
-written for `-`.
+The syntax is kube-scheduler's: `--flag=value` or `--flag value`, `--flag` for a boolean, and `_` may be written for
+`-`.
 """
 
 from __future__ import annotations

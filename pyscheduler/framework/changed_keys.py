@@ -1,8 +1,7 @@
 """A log of changed keys, for readers that process only what has changed since they last read.
 
-A reader remembers its position in the log. Later it gets the keys that changed since this position, each once. The log
-has the latest changes of at most 32,768 keys. If a reader's position is too old for that, the reader gets None, and
-must assume that every key changed.
+A reader remembers its position in the log, and later gets the keys that changed since then. The log has at most 32,768
+keys. A reader whose position is too old gets None, and must assume that every key changed.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A plugin that rejects pods registers the events after which it may accept them (`events_to_register`). When such an
 event arrives, the queue calls the plugin's hint, if it has one, for the pods that the plugin rejected. Labels of events
-and bits of `ActionType` are the same as in kube-scheduler. The labels appear in logs and metrics.
+and bits of `ActionType` are the same as in kube-scheduler.
 """
 
 from __future__ import annotations

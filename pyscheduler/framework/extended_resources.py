@@ -1,9 +1,8 @@
 """Maps extended resources to the device classes (DRA) that provide them, for the plugins of one profile.
 
-A device class can provide an extended resource that pods request. The class names the resource
-(`spec.extendedResourceName`), or the resource is named after the class (`deviceclass.resource.kubernetes.io/<name>`).
-If a node does not offer such a resource itself, NodeResourcesFit leaves the check to DynamicResources. Without the
-plugin DynamicResources, the mapping is empty.
+The class names the resource (`spec.extendedResourceName`), or the resource is named after the class
+(`deviceclass.resource.kubernetes.io/<name>`). If a node does not offer such a resource itself, NodeResourcesFit leaves
+the check to DynamicResources. Without the plugin DynamicResources, the mapping is empty.
 
 Differs from kube-scheduler:
 

@@ -4,8 +4,7 @@ The scheduler makes a plugin once per profile, with its args and its `Handle`. T
 loop and must not block; of these, only `post_filter` may be `async def`. `pre_bind`, `bind` and `post_bind` may be
 `async def`, too. They run in the pod's binding cycle, beside other binding cycles.
 
-An exception in a plugin method usually becomes an ERROR status that names the plugin. The pod is then retried after a
-backoff. A method whose result is `Status | None` returns None for success.
+An exception in a plugin method usually becomes an ERROR status. The pod is then retried after a backoff.
 
 Source: kube-scheduler 1.36, `k8s.io/kube-scheduler/framework`. The methods for all nodes at once are pyscheduler's own.
 """

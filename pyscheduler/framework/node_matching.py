@@ -1,8 +1,7 @@
 """Match a selector against all nodes at once.
 
 The result equals that of the selectors in `kube_objects`, which match one node. A requirement on a label is evaluated
-once for each distinct value of the label, not for each node. Node affinity, topology spread and the filters of volumes
-use this module.
+once for each distinct value of the label, not for each node.
 """
 
 from __future__ import annotations

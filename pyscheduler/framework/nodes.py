@@ -1,13 +1,13 @@
 """The nodes of a snapshot: a sequence of `NodeInfo`, and one array for each quantity.
 
 A plugin for one node at a time (`filter`, `score`) gets `NodeInfo` objects. A plugin for all nodes at once
-(`filter_nodes`, `score_nodes`) works on the arrays. Entry i of an array with one entry per node belongs to `nodes[i]`.
+(`filter_nodes`, `score_nodes`) works on the arrays, in which entry i belongs to `nodes[i]`.
 
 The snapshot owns the arrays. A plugin must not write into them, and must not keep them after its method returned: the
 next update changes them in place.
 
-Taints and values of labels, which many nodes share, are interned: an array has a small id for each node. A plugin
-evaluates each distinct value once, and gets the results of all nodes by indexing (`table[ids]`).
+Many nodes share taints and values of labels. So an array has a small id of the value for each node. A plugin evaluates
+each distinct value once, and gets the results of all nodes by indexing (`table[ids]`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Finds the plugin to which a failed or slow function or coroutine belongs, so that the log can name the plugin.
 
-Plugins give functions and coroutines to the scheduler, for example event handlers. Such a function may be a lambda or a
-partial. `PluginOwners` looks at the values that the function captured, at the module that defines it and, after a
-failure, at the traceback.
+Plugins give functions to the scheduler, for example event handlers. `PluginOwners` looks at the values that a function
+captured, at the module that defines it and, after a failure, at the traceback.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Preemption for plugins: the rules that a plugin can change, and the results of a search for victims.
 
-`handle.preemptor(name, rules)` gives a plugin a `Preemptor`, which searches for victims, chooses the node and evicts.
-`PreemptionRules` has the rules of kube-scheduler's default preemption, except for victims that never leave a node
-(`is_stuck`); a plugin changes rules in a subclass. In a trial (a cycle that is undone), a preemptor evicts no pod, and
-stores its result in the cycle's state as `PreemptionFindings`.
+A plugin gets a `Preemptor` with `handle.preemptor(name, rules)`. `PreemptionRules` has the rules of kube-scheduler's
+default preemption, except for victims that never leave a node (`is_stuck`); a plugin changes rules in a subclass. In a
+trial (a cycle that is undone), a preemptor evicts no pod, and stores its result as `PreemptionFindings`.
 Source: kube-scheduler 1.36, `framework/preemption` and `plugins/defaultpreemption`.
 """
 

@@ -1,8 +1,8 @@
 """`Reuse`: how long the equivalence cache, which reuses plugins' answers for equal pods, may keep a plugin's answers.
 
-A Job or Deployment often has thousands of equal pods. From one of these pods to the next, usually only one node has
-changed: it has one more pod. If a plugin declares how long its answers are valid, it is called only for nodes whose
-answer may have changed. Other plugins are called for all nodes, for every pod.
+A Job often has thousands of equal pods. From one of these pods to the next, usually only one node has changed: it has
+one more pod. If a plugin declares how long its answers are valid, it is called only for nodes whose answer may have
+changed. Other plugins are called for all nodes, for every pod.
 """
 
 from __future__ import annotations

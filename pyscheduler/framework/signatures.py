@@ -1,9 +1,8 @@
 """Ready-made results of `sign_pod`, for plugins whose answers depend on the same part of a pod, such as its volumes.
 
 Pods with equal signatures can share a list of scored nodes (`runtime.batching`). A signature consists of fragments,
-each a key and a value. The keys are the same as in kube-scheduler, so that plugins of different authors return the same
-fragment for the same part of a pod. If the order of a list in the manifest has no meaning, the value does not depend on
-this order.
+each a key and a value. The keys are those of kube-scheduler, so that plugins of different authors return the same
+fragment for the same part of a pod. The order of a list counts only if it has a meaning in the manifest.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Trials: scheduling cycles whose results the scheduler undoes.
 
-The scheduler often has to know where pods would run, without any effect on the cluster. For example, before it
-schedules the first member of a group, it looks for a node for each member. In such a cycle `state.trial` is a `Trial`;
-in the cycle of a pod that is scheduled for real, it is None.
+A trial shows where pods would run, without any effect on the cluster. For example, before the scheduler schedules the
+first member of a group, it looks for a node for each member. In such a cycle `state.trial` is a `Trial`; in the cycle
+of a pod that is scheduled for real, it is None.
 
 The contract of plugins in a trial:
 

@@ -1,8 +1,8 @@
 """`WhatIf`: lets a plugin check, between two scheduling cycles, whether pods would fit if other pods were evicted.
 
-A plugin opens a what-if with `async with handle.what_if() as what_if`, never from within a cycle. Until the block ends,
-no cycle runs. The snapshot of the what-if is up to date; the plugin changes it through `statement`. At the end of the
-block, all changes are undone.
+A plugin opens a what-if with `async with handle.what_if() as what_if`, never from within a cycle. The plugin changes
+the snapshot of the what-if through `statement`. Until the block ends, no cycle runs. At the end of the block, all
+changes are undone.
 """
 
 from __future__ import annotations

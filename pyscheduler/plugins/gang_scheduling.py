@@ -1,9 +1,8 @@
 """GangScheduling: a PodGroup with the policy `gang` starts only if `minCount` of its pods can start together.
 
-Members enter the queue once their PodGroup exists and has `minCount` pods. With the gate GenericWorkload, the scheduler
-then runs a group cycle (see `framework.group_cycle`). In its trial, Permit passes a member as soon as `minCount`
-members have found a node. When members are reserved for real, each waits at Permit until `minCount` members have a
-node. Without the gate, members are scheduled one by one, and wait at Permit in the same way.
+Members enter the queue once their PodGroup exists and has `minCount` pods. A member waits at Permit until `minCount`
+members have a node. With the gate GenericWorkload, the scheduler first looks for nodes for all members in a group cycle
+(see `framework.group_cycle`). Without the gate, members are scheduled one by one.
 
 Differs from kube-scheduler:
 

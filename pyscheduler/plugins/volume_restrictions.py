@@ -1,9 +1,8 @@
 """VolumeRestrictions: disks and claims that only one pod may use.
 
-A disk in a pod's spec (GCE, AWS, iSCSI, Ceph) can be mounted by one pod per node. A GCE, iSCSI or Ceph disk can also be
-mounted by several pods of a node if all of them only read. A claim of access mode ReadWriteOncePod can be used by one
-pod in the cluster. If another pod uses it, the plugin rejects each node in Filter, so that preemption can evict the
-other pod.
+A disk in a pod's spec (GCE, AWS, iSCSI, Ceph) can be mounted by one pod per node. Except on AWS, several pods of a node
+can mount it if all of them only read. A claim of access mode ReadWriteOncePod can be used by one pod in the cluster. If
+another pod uses it, the plugin rejects each node in Filter, so that preemption can evict the other pod.
 Source: kube-scheduler 1.36, `volumerestrictions`.
 """
 

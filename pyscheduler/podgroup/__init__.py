@@ -10,8 +10,6 @@ Belongs here (begin with `groups`):
 - the parts of a group that have minimums of their own (`sub_groups`)
 - the order in which groups are tried (`sort_keys`)
 - the status of a group (`status`), and the controller that writes it (`controller`)
-- periods in which a group must not be tried (`expiry`)
-- the number of pods of a group that need room (`room_needed`)
 
 Does not belong here: the decision to schedule a group; any I/O but the requests of the controller.
 """

@@ -1,11 +1,8 @@
 """Writes the status of PodGroups (phase, counts and owners), if no other program does so for PodGroups of this kind.
 
-One controller serves all profiles, and runs while this scheduler leads. For each group that changed, it computes the
-next status and writes it if it differs, until nothing changes. Each status is computed from all members. So the
-controller corrects it after a restart, a missed change or a write of another program.
-
-A write names the version of the object that it is based on. If another writer was faster, the API server refuses the
-write, and the controller computes the status again. A failed write is retried after a pause that grows.
+One controller serves all profiles, and runs while this scheduler leads. Each status is computed from all members. So
+the controller corrects it after a restart, a missed change or a write of another program. If a write fails, or another
+writer was faster, the controller tries again after a pause that grows.
 
 Differs from the PodGroup controllers of scheduler-plugins and Koordinator: those are programs of their own, and also
 count pods in other namespaces that have the same label. Source: their `podgroup.go`; kube-batch's design of PodGroups.

@@ -1,8 +1,8 @@
 """A map whose entries expire; it calls a function when an entry has expired.
 
 For example, Coscheduling adds a group that failed, and does not try the group's pods until the entry expires. Adding an
-entry again does not prolong it: otherwise each further failure would do so, perhaps without end. No cluster event shows
-that an entry has expired, so the called function retries the pods.
+entry again does not prolong it. No cluster event shows that an entry has expired, so the called function retries the
+pods.
 """
 
 from __future__ import annotations

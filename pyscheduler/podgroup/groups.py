@@ -1,13 +1,10 @@
 """The state that all group plugins of one scheduler share.
 
-This state has three parts:
-
-- the directory, which knows all groups and their members
-- for each dialect (one system's way to describe groups), the plugin that schedules its groups
-- data by which the queue sorts pods of groups
+This state has three parts: the directory, which knows all groups and their members; for each dialect (one system's way
+to describe groups), the plugin that schedules its groups; and data by which the queue sorts pods of groups.
 
 A plugin gets this state with `PodGroups.of(handle)`. In its constructor, the plugin claims the dialects whose groups it
-schedules (`claim`), and subscribes to changes in the directory.
+schedules (`claim`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The identity of a group: namespace, name, and a family of dialects.
 
-A dialect is one system's way to describe a group. Users call a group `namespace/name`. Two systems may use one name for
-two groups, so the family is part of the identity. Dialects that describe the same groups are one family.
+A dialect is one system's way to describe a group. Two systems may use one name for two groups, so the family is part of
+the identity. Dialects that describe the same groups are one family.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The members of one group: the state of each, and what the member's labels and annotations say about the group.
 
 A living member has one of three places: pending, waiting or bound. A waiting member holds a node in memory, from Permit
-until it is bound or gives the node back. Members are known by UID: a pod that was deleted and created again under the
-same name is another member.
+until it is bound or gives the node back.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """`Group`: the settings of a pod group, merged from the labels and annotations of its members and from its object.
 
-The model is the same for every dialect (one system's way to describe a group). A member's value of a field has
-precedence over the object's value. Of several members, the one that was created first counts; if the times are equal,
-the first by name.
+A member's value of a field has precedence over the object's value. If members differ, the one that was created first
+counts; if the times are equal, the first by name.
 
 Differs from Koordinator's code, in which the object has precedence. Koordinator's design document has the order above.
 """

@@ -7,16 +7,15 @@ The limit is called the window. Like TCP (RFC 5681), it grows slowly and shrinks
   were sent before the cut cause no second cut.
 - These answers count as refusals: 429, unless a disruption budget forbids the eviction; 503 or 504 to a write; no
   answer after more than a second.
-- After a refusal, the window stays below the refused number of requests for the time in `Retry-After`. This time is one
-  second without the header, and five seconds at most. If the window was one, no request is sent for that time.
+- For the time in `Retry-After`, the window stays below the refused number of requests. This time is one second without
+  the header, and five seconds at most. If the window was one already, no request is sent for this time.
 
-A slow write cuts the window, too, but not below eight. It does so only if the write took longer than a second and more
-than twice as long as the quickest recent one. (One second is Kubernetes' objective for writes.) The comparison matters
-because an admission webhook that always takes two seconds would not get faster with fewer requests.
+A slow write cuts the window, too, but not below eight. A write is slow if it took longer than a second (Kubernetes'
+objective), and more than twice as long as the quickest recent write. An admission webhook that always takes two seconds
+would not get faster with fewer requests.
 
 Bindings, evictions, nominations and reads are sent first. Statuses and conditions get every fourth turn while those
-wait. Events are sent when no other request waits, and take at most half of the window (but at least one request).
-Lists, watches and requests for the lease have no limit.
+wait. Events are sent when no other request waits. Lists, watches and requests for the lease have no limit.
 
 Differs from kube-scheduler: client-go limits requests per second, and leaves the number in flight to the server. There,
 a refused request waits while all others go on.

@@ -4,8 +4,8 @@ Events that differ only in note and time are one series. The first event is crea
 two, and further ones are only counted. The count is written every half hour, and once more when the series ends: after
 six minutes without a repetition.
 
-Events must not delay bindings. So they have a rate limit of their own, and are sent when no other request waits (see
-`concurrency`). If the queue is full, new events are dropped. Source: client-go `tools/events`.
+Events must not delay bindings. So they have a rate limit of their own, and are sent when no other request waits. If the
+queue is full, new events are dropped. Source: client-go `tools/events`.
 """
 
 from __future__ import annotations

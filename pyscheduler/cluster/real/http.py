@@ -1,11 +1,11 @@
 """The HTTP transport: connections to an API server, with credentials that are renewed in time.
 
 Writes use the keep-alive connections of `write_connections`. Reads, and writes through a proxy, use a pool of aiohttp.
-Each watch has a connection of its own, because a watch takes minutes. The body of a watch is read in chunks, because an
-event is one line, and aiohttp limits the length of lines.
+Each watch has a connection of its own, because a watch takes minutes. The body of a watch is read in chunks, because
+each event is one line, and aiohttp limits the length of lines.
 
-From a remote API server, the client requests compressed answers, unless the kubeconfig says `disable-compression`. A
-page of pods shrinks to a tenth. On the same machine, compression would only cost CPU.
+A remote API server may compress its answers: a page of pods shrinks to a tenth. On the same machine, compression would
+only cost CPU.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
 An informer lists in pages, then watches from the version of the list. When a watch ends, the next watch usually
 continues from the latest version. `informer_rules` decides when to list again; the handlers then get the difference
-between the new list and the copy. After a failure, the informer waits for a backoff.
+between the new list and the copy.
 
 An object that cannot be decoded is skipped; the copy keeps its last readable state. If the CRD of an optional kind is
-absent, the copy is empty, and the informer looks for the kind every few seconds. The server may refuse access to some
-kinds: to optional kinds that are not built in, and to the kinds of devices. If it refuses the first list of another
-kind, the scheduler ends, because its decisions would be wrong.
+absent, the copy is empty, and the informer looks for the kind every few seconds. The server may refuse access to kinds
+that are not built in, and to the kinds of devices. If it refuses the first list of another kind, such as pods, the
+scheduler ends, because its decisions would be wrong.
 
 Handlers run on the event loop, one object at a time. During long lists and bursts, other tasks run in between.
 

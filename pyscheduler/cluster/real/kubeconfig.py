@@ -1,6 +1,6 @@
 """Find the mistake in a kubeconfig and name the file, the entry and the missing part.
 
-The official client reads kubeconfigs later, but its errors describe its own data structures.
+The official client, which uses the kubeconfig later, describes its own data structures in its errors.
 """
 
 from __future__ import annotations

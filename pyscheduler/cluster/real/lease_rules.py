@@ -6,11 +6,11 @@ Two rules keep two replicas from leading at once. Each replica measures time wit
 * A standby takes a lease with another holder only after it has *watched* the lease unchanged for the
   `leaseDurationSeconds` written in it.
 
-A standby sees a renewal after the leader sent it, so the leader stops first. The lease duration must be longer than the
-renew deadline. The difference is a margin for clocks that run at different speeds.
+A standby sees a renewal after the leader sent it, and the lease duration is longer than the renew deadline. So the
+leader stops first. The difference is a margin for clocks that run at different speeds.
 
 Timestamps in the lease are for people, so wall clocks may be wrong. If two replicas write at the same moment, the API
-server accepts one write: every write names the version that it replaces.
+server accepts one write, because a write names the version that it replaces.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Runs the `LeaseKeeper`, which renews the Lease, in a thread of its own, so that a busy scheduler does not lose it.
 
 The scheduler's event loop may be busy for seconds, for example with the first list of a large cluster. The keeper's
-thread has an event loop of its own. `post` calls a function on the keeper's loop, `report` on the loop of the main
-thread.
+thread has an event loop of its own. `post` calls a function on this loop, `report` on the loop of the main thread.
 
 With a virtual clock, as in tests, the keeper runs on the caller's loop.
 """

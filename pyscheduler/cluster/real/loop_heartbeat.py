@@ -1,7 +1,7 @@
 """Shows other threads whether an event loop runs, and for how long it has been blocked.
 
-Four times a second, the loop stores the time. Other threads compare this time with the clock. The heartbeat decides
-about renewals of the lease (`lease_keeper`) and about the health that probes see.
+Four times a second, the loop stores the time, which other threads compare with the clock. While the loop is blocked,
+the lease is not renewed (`lease_keeper`). `/livez` reports a loop that was blocked for five seconds.
 """
 
 from __future__ import annotations

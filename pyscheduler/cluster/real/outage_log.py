@@ -1,10 +1,8 @@
 """Logs failures of lists and watches: one warning for all of them, and one line when all work again.
 
 While the API server is down, every informer fails, again and again. One second after the first failure, a warning says
-how many watches are down. It is repeated after 10 s, then 20 s, 40 s and so on, up to ten minutes.
-
-Two problems are logged separately: the server cannot be reached or is overloaded, and the server refuses a resource,
-for example with 403.
+how many watches are down. The warning is repeated after 10 s, 20 s, 40 s and so on, up to ten minutes. A server that
+refuses a resource, for example with 403, is logged separately.
 
 When one failing watch works again, the others are retried without waiting for the rest of their backoff. Refused
 watches are retried, too, because a server that has just started may refuse a resource that it serves a second later.

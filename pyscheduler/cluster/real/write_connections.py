@@ -1,10 +1,10 @@
 """Keep-alive connections for writes to the API server: thousands of small requests a second, each with a short answer.
 
-A general HTTP client handles redirects, cookies and tables of headers for each request. That takes several times as
-long as sending a binding and reading its answer. So asyncio carries the bytes here, and httptools parses the answers.
+For each request, a general HTTP client handles redirects, cookies and tables of headers. That takes several times as
+long as sending a binding and reading its answer. So this module uses asyncio directly, and httptools to parse answers.
 
-Each connection carries one request at a time. The connection that was used last is used first, so that the others stay
-idle and are closed.
+Each connection carries one request at a time. The connection that was used last is used first; the others become idle
+and are closed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Writes to ResourceClaims: the allocation, and the pod in `reservedFor`, before the pod is bound.
 
-The API server refuses a write if the claim has changed. Then the claim is read again, and the write is retried a few
-times. If the API server does not answer a write of `bind`, the write may have happened. Until the claim has been read
-again, the devices stay reserved for it.
+The API server refuses a write if the claim has changed. Then `bind` and `take_back` read the claim again, and retry a
+few times. If the API server does not answer a write of `bind`, the write may have happened. So the devices stay
+reserved for the claim until the claim has been read again.
 
 Differs from kube-scheduler:
 

@@ -1,13 +1,12 @@
 """Background work on device selectors and device searches that take longer than a scheduling cycle may.
 
-A call of Filter may spend about 20 ms on the selectors and the search of one pod. If that is not enough, the pod waits,
-and the work continues in small slices between other tasks of the event loop. Then the pod is retried and uses the
-results.
+A call of Filter may spend up to about 20 ms on the selectors and the search of one pod. If that is not enough, the pod
+waits, and the work continues in small slices between other tasks. Then the pod is retried and uses the results.
 
-`filterTimeout` limits the computing time of a pod (0: no limit). A pod that needs more time fails. Each such failure
-halves the limit for the next pods of the same namespace, down to 0.05 s. Every minute, one halving is undone. Pods that
-are worked on at the same time belong to different namespaces, and the namespaces that used the least time come first.
-So one tenant with endless selectors cannot take much time from the others.
+`filterTimeout` limits the computing time of a pod (0: no limit). A pod that needs more time fails, and halves the limit
+for the next pods of its namespace, down to 0.05 s. Every minute, one halving is undone. Pods that are worked on at the
+same time belong to different namespaces. The namespaces that used the least time come first. So a tenant with endless
+selectors cannot take much time from the others.
 
 Differs from kube-scheduler, in which a cycle lasts as long as its search, and `filterTimeout` limits the time per node.
 """

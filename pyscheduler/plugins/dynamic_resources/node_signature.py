@@ -1,9 +1,8 @@
 """The devices of a node that may serve the claims of a pod, reduced to what matters for these claims.
 
-The `Kind` of a device stands for these facts: which requests the device may serve now, and the attributes, counters and
-capacity that the claims depend on. Nodes that offer the same kinds in the same order, and whose pools have the same
-counters left, have the same signature. One search serves all of them. On one node, the search skips a device if another
-device of its kind did not help.
+The `Kind` of a device stands for the facts that matter: which requests the device may serve now, and those of its
+attributes, counters and capacity that the claims depend on. Nodes that offer the same kinds in the same order, and
+whose pools have the same counters left, have the same signature and share one search.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Limits of the time that the work on a pod's devices takes, and pauses of this work.
 
-The work counts steps, and calls `Patience.pause` after each `QUANTUM` of steps. In a scheduling cycle, `pause` raises
-an error after a number of calls. In background work, `pause` lets other tasks run. In both, it raises an error when the
-pod's time is over.
+The work calls `Patience.pause` after each `QUANTUM` of steps. In a scheduling cycle, `pause` raises an error after a
+number of calls. In background work, `pause` lets other tasks run. In both, it raises an error when the pod's time is
+over.
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ Differs from kube-scheduler:
 * If members of a group share a claim, pyscheduler places them only on nodes that can use the devices chosen for the
   claim; kube-scheduler also places them on other nodes.
 
-As in kube-scheduler, default preemption does not treat the devices of a victim as free
-(`PreemptionRules.keeps_bookings_of`). Other plugins that preempt can treat them as free (`release_in_trial`).
+As in kube-scheduler, default preemption does not treat the devices of a victim as free.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ slices contradict each other. No device of an incomplete or invalid pool is allo
 name, and slices by name, so that drivers can say which devices are used first. Pools with devices that must be prepared
 come last.
 
-An `Inventory` is made from all slices, and a new one after a slice has changed. Most changed slices belong to one node.
-Then the results for other nodes are usually kept.
+A new `Inventory` is made after a slice has changed. It usually keeps the results for nodes that do not use the slice.
 Differs from kube-scheduler: pyscheduler evaluates selectors only for devices that the node can use; in kube-scheduler,
 a selector that fails on another device is an error.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating/pools_incubating.go`.

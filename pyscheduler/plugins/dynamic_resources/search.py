@@ -1,7 +1,7 @@
 """The search for devices: one claim after the other, one request after the other, one device after the other.
 
-The search tries the devices of a node in their order, and the alternatives of a request in the order of preference; it
-takes the first full solution. Shortcuts do not change the solution:
+The devices of a node are tried in their order, and the alternatives of a request in the order of preference. The first
+full solution is taken. Shortcuts do not change the solution:
 
 * The devices of a request are chosen in ascending order only, because their order within the request does not matter.
 * A device is skipped if another of its kind, in the same state, has failed.

@@ -1,7 +1,7 @@
 """The pods and namespaces that terms match, and the topology domains of nodes.
 
 Nodes with the same value of a term's topology key are one domain. The id of a domain is the id of its value in the
-snapshot's label column (see `framework.nodes`). Nodes without the label have id 0 and are in no domain.
+snapshot's label column (see `framework.nodes`). Nodes without the label are in no domain.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """NodeResourcesBalancedAllocation: prefer nodes on which the pod evens out the use of resources.
 
 The balance of a node is 100 less the standard deviation, in percent, of the used fractions of its resources. The score
-is 75 if the pod does not change the balance. It is higher, up to 100, if the use becomes more even, and lower, down to
-50, if it becomes less even.
+is 75 if the pod does not change the balance, up to 100 if the balance grows, and down to 50 if it falls.
 
 The figures are float64, in kube-scheduler's order of operations, and truncated to integers where it truncates them.
 """

@@ -2,8 +2,7 @@
 
 If a request exceeds what the empty node offers, the rejection is unresolvable, because preemption on that node would
 not help. Each resource that falls short is a reason of its own, so that the message to users counts nodes per resource.
-If a device class provides an extended resource, nodes that do not offer the resource themselves are not checked for it
-here; DynamicResources checks them.
+If a device class provides an extended resource, DynamicResources checks the nodes that do not offer it themselves.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """The amounts for scoring by resources: what each node offers, what is used there, and what would be used with the pod.
 
-The strategies are LeastAllocated (the emptier a node, the better), MostAllocated (the fuller, the better) and
-RequestedToCapacityRatio (points in the profile map utilisation to a score).
-
 A resource that a node does not offer does not count there. Extended resources and huge pages count only for pods that
 ask for them. If a device class provides an extended resource, the devices of the class count on nodes that do not offer
 the resource.

@@ -1,8 +1,8 @@
 """The volumes attached to each node, and how many more its CSI drivers can attach.
 
-The result for a node is kept until its pods change, or an object from which the result was computed, such as a claim or
-a VolumeAttachment. A VolumeAttachment counts even if no pod uses its volume, because a volume stays attached for a
-while after its pod was deleted.
+The result for a node is computed again when its pods change, or an object on which the result depends, such as a claim.
+A VolumeAttachment counts even if no pod uses its volume, because a volume stays attached for a while after its pod was
+deleted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Volumes and claims with the changes that the scheduler has chosen and the API server does not have yet.
 
 Reserve chooses the volumes of a pod, and PreBind writes this choice to the API server later. Pods scheduled in between
-must not take the same volumes. So Reserve stores an assumed object (the object with the chosen change), and readers get
-it instead of the cached one. When the API server sends a newer version, the assumed object is no longer used.
+must not take the same volumes. So Reserve stores an assumed object (the object with the chosen change). Readers get the
+assumed object until the API server sends a newer version.
 Source: kube-scheduler 1.36, `volumebinding/passive_assume_cache.go`.
 """
 

@@ -1,8 +1,8 @@
 """Carry out the choice of volumes: Reserve assumes it, PreBind writes it and waits, Unreserve drops assumptions.
 
 To bind a volume, the plugin writes the claim's name into the volume. To have a volume provisioned, it writes the node's
-name into an annotation of the claim. The volume controller and the drivers do the rest, and PreBind waits until the
-claim is bound. If the pod is not bound after all, the plugin does not undo its writes.
+name into an annotation of the claim. The volume controller and the drivers do the rest. If the pod is not bound after
+all, the plugin does not undo its writes.
 Source: kube-scheduler 1.36, `volumebinding/binder.go`.
 """
 

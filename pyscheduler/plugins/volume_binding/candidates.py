@@ -2,8 +2,7 @@
 
 If a suitable volume already names the claim, only this volume may be taken. Otherwise the claim may take each free
 volume that is large enough and has the claim's class, volume mode, attributes class, access modes and selected labels.
-The smallest of these volumes is the best; among equals, the first by name. A node can only use volumes whose node
-affinity matches it.
+The smallest of these volumes is the best; among equals, the first by name.
 Source: kube-scheduler 1.36, `component-helpers/storage/volume/pv_helpers.go`, `FindMatchingVolume`.
 """
 

@@ -1,8 +1,8 @@
 """Persistent volumes that a claim may take: the free ones of a class, and those that name the claim.
 
-Most volumes of a cluster are bound, and the search skips them. The index keeps the free volumes of each class, the
-smallest first. Most free volumes have a node affinity that names values of one label (the zone, or the host of a local
-disk). These volumes are kept by label and value, so that a node finds its own volumes without a look at the others.
+The index keeps the free volumes of each class, the smallest first. Most free volumes have a node affinity that names
+values of one label (the zone, or the host of a local disk). These volumes are kept by label and value, so that a node
+finds its own volumes without a look at the others.
 """
 
 from __future__ import annotations
