@@ -1,7 +1,8 @@
 """Check whether the cluster has a group's `minResources`, before any of its members is tried.
 
-The check is an estimate: free amounts are summed over nodes, so two nodes that can each take half a pod are enough.
-Amounts that the group itself holds count as free, and an overcommitted node counts as full.
+The check is an estimate: by default (arg `minResourcesScope`), free amounts are summed over nodes, so two nodes that
+can each take half a pod are enough. Amounts that the group itself holds count as free, and an overcommitted node counts
+as full.
 """
 
 from __future__ import annotations

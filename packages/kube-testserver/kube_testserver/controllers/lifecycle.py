@@ -4,7 +4,7 @@ Without kubelets, a bound pod stays Pending, and a pod that was deleted with a g
 `Lifecycle` writes the statuses that kubelets write. If it runs pods, it also starts the controllers of disruption
 budgets and resource claims.
 
-A pod that does not fit its node fails, with the kubelet's message (`node_admission`). Another pod starts after a
+A pod that does not fit its node fails, with the kubelet's message (`node_admission`). Otherwise, the pod starts after a
 configured time. With the annotation `RUN_DURATION`, a pod succeeds after that duration. A pod bound to a node that does
 not exist waits for the node.
 """

@@ -1,9 +1,9 @@
 """Server-side apply: a configuration is merged into an object, and fields that its manager no longer names are removed.
 
-The manager of an apply owns the fields that it names. A field that it named last time and does not name now is removed,
-unless another manager owns the field. If the apply changes a field that another manager owns, the apply is refused as a
-conflict, unless it is forced. Source: structured-merge-diff, ``merge/update.go``. The module `managed_fields` says what
-is simplified.
+The manager of an apply owns the fields that the apply names. A field that the manager named last time, but not now, is
+removed, unless another manager owns the field. If the apply changes a field that another manager owns, the apply is
+refused as a conflict, unless the apply is forced. Source: structured-merge-diff, ``merge/update.go``. The module
+`managed_fields` says what is simplified.
 """
 
 from __future__ import annotations

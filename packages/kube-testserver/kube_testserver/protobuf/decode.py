@@ -6,7 +6,7 @@ drops zero values, but keeps those of pointer fields.
 
 `fields.json.gz` has the name and the type of each field: ``s`` text, ``i`` integer, ``t`` boolean, ``f`` floating
 point, ``b`` bytes, a message's name, or a type of `_RULES` (`@...`). In front of the type, ``*`` is a pointer, ``[`` a
-list, ``{`` a map with text keys. JSON shows the fields of a message without a name in the surrounding message.
+list, ``{`` a map with text keys. If a field has no name, JSON shows its fields as fields of the surrounding message.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The rules of DELETE, as in kube-apiserver.
 
 Normally, DELETE removes the object at once. If the object has finalizers, or is a pod on a node with a grace period,
-DELETE only sets `deletionTimestamp`. The object is removed later, without finalizers, and after the kubelet has ended
-the pod.
+DELETE only sets `deletionTimestamp`. The object is removed once its finalizers are gone and the kubelet has ended the
+pod.
 """
 
 from __future__ import annotations

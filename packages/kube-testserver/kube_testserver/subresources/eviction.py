@@ -2,7 +2,7 @@
 
 The check reads the status of the pod's budget, which a disruption controller updates. There is no check if the pod is
 Pending, has ended, or is being deleted. For pods that are not ready, `unhealthyPodEvictionPolicy` can make an
-exception. An eviction that uses the budget reduces its number of allowed disruptions by one.
+exception. An eviction that uses the budget reduces the budget's allowed disruptions by one.
 """
 
 from __future__ import annotations

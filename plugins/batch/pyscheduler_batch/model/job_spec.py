@@ -1,6 +1,6 @@
 """`JobSpec`: the settings of a job, read from its PodGroup, in one form for all batch systems.
 
-`JobSpec` adds what only batch policies need to the group of `podgroup`: queue, priority, sub-groups, protection from
+The package `podgroup` reads members and minimum. `JobSpec` adds queue, priority, sub-groups and protection from
 eviction.
 """
 

@@ -1,4 +1,4 @@
-"""A heap that compares its items anew at each step, because their order may change while they are in the heap."""
+"""A heap that compares items at each push and pop, because their order may change while they are in the heap."""
 
 from __future__ import annotations
 

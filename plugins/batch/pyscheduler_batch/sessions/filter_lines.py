@@ -1,11 +1,11 @@
-"""Find the line of the filters for pods that wait for room.
+"""Ask the filters why nodes reject the pods that wait for room; the texts on these pods quote the answer.
 
-Such a line is "0/3 nodes are available: 3 Insufficient cpu." A pass (a scheduling round over all jobs) compares amounts
-itself, and often asks no filter about a job that fits nowhere. So the line is found after the pass. Pods that the
-filters treat alike are one kind, and the filters look at one pod of each kind. A token bucket limits the questions to 4
-per second, and 32 at once.
+An answer is a line such as "0/3 nodes are available: 3 Insufficient cpu." A pass (a scheduling round over all jobs)
+compares amounts itself, and often asks no filter about a job that fits nowhere. So the filters are asked after the
+pass. Pods that the filters treat alike share a line, found for one of these pods. A token bucket limits the questions
+to 4 per second, and 32 at once.
 
-A line is asked for again every 10 s, or less often if there are many kinds. It is replaced if its reasons or the number
+A line is asked for again every 10 s, or less often if there are many lines. It is replaced if its reasons or the number
 of nodes changed. If only the numbers of nodes by reason changed, it stays: otherwise all waiting pods would be written
 again and again while a cluster fills.
 """

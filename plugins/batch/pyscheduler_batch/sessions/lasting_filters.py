@@ -1,8 +1,8 @@
 """Cache the filter results of pods for which only node objects matter; the results hold until a node object changes.
 
-Nothing is cached if an active filter reads anything else, or if some pod of the cluster has anti-affinity to others.
-NodeResourcesFit is an exception: its result is left out, because a session (one scheduling round) compares amounts
-itself.
+The result of a pod is not cached if an active filter reads anything else, or if some pod of the cluster has
+anti-affinity to others. NodeResourcesFit is an exception: its result is left out, because a session (one scheduling
+round) compares amounts itself.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """`SnapshotPlacer`: run the filter and score plugins of a profile for the pods of one pass (a round over all jobs).
 
-The plugins run on a snapshot of the cluster. The placer changes the snapshot in one statement, which it undoes at the
-end of the pass. First, the statement removes the pods that are being deleted or evicted. Then the pass places and
-removes pods in it.
+The plugins run on a snapshot of the cluster. First, the placer removes the pods that are being deleted or evicted from
+the snapshot. Then it adds and removes pods as the pass decides. At the end of the pass, it undoes these changes.
 """
 
 from __future__ import annotations

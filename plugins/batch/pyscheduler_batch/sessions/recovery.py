@@ -5,9 +5,8 @@
   was evicted, or victims are still ending for it.
 - A victim is a pod that is being deleted and has the condition `DisruptionTarget`. The message of the condition names
   the job that gets the room, if any. The annotation `last-eviction-timestamp` of a PodGroup also tells of victims.
-- An interrupted eviction is a pod on a node with this condition, but not being deleted. If the named job has promised
-  nodes, and the pod's gang has a victim on one of them or is below its minimum, the eviction is repeated once the first
-  pass keeps the promise. Otherwise, it is repeated only if the gang is below its minimum at the end of the pass.
+- An interrupted eviction is a pod on a node that has this condition but is not being deleted. The eviction may be
+  repeated in two cases: the first pass keeps the promise of the named job, or the pod's gang is below its minimum.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """The passes (scheduling rounds over all jobs) of a batch profile: decide when a pass is due, and run it.
 
-A pass is due if a decision may depend on one of these causes:
+The usual causes of a pass are:
 
 - A pod, a node, a queue, a pod group or a priority class has changed.
 - The shares of queues have changed.
 - A binding or an eviction has failed.
 - A time has come, such as the end of a backoff or of a protection from eviction.
 
-The pass starts 10 ms after the first cause, but not earlier than 50 ms after the start of the last pass. A pass is cut
+The pass starts at least 10 ms after the first cause, and at least 50 ms after the start of the last pass. A pass is cut
 short after 1 s if it has made a decision, and the next pass is due at once. Without a decision, it is cut short after
 10 s, and the next pass is due after a backoff.
 """

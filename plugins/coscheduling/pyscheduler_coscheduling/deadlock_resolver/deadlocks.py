@@ -9,9 +9,9 @@ node. There is a deadlock if all of this is true for the grace time:
 - no contender with nodes has a member left to try, and no preemption is under way
 
 Contenders are ranked by priority, then by the length of their wait. The winner is the first contender that fits if
-others *yield*, that is, give up the nodes of members that wait at Permit. They yield one by one, the lowest rank first
-(see `plan`). For a limited time (a *lease*), the contenders that yielded are refused, and the winner's members are
-nominated to the nodes on which they fit now.
+others *yield*, that is, give up the nodes of members that wait at Permit. The others yield one by one, the lowest rank
+first (see `plan`). For a limited time (a *lease*), the contenders that yielded are refused, and the winner's members
+are nominated to the nodes on which they fit now.
 
 If a winner is not complete at the end of its lease, it is excluded. It cannot win again until its own members or
 declaration change, or until room appears from outside: a node is added or a bound pod is deleted, for example. Nodes

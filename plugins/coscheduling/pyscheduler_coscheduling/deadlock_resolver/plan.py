@@ -1,13 +1,14 @@
 """Choose the winner of a deadlock, and the contenders that yield to the winner: they give up their nodes.
 
 A contender is a group, or a set of groups that start together, of which too few members have a node (see `deadlocks`).
-The contenders are tried as the winner, the highest rank first. For each of them, other contenders yield one by one, the
-lowest rank first, until the possible winner fits. A contender of a higher priority than the winner does not yield.
+The contenders are tried as the winner, the highest rank first. For each possible winner, other contenders yield one by
+one, the lowest rank first, until the possible winner fits. A contender of a higher priority than the winner does not
+yield.
 
-There is one exception: a contender that would not fit even if the nodes ran only DaemonSet pods and static pods cannot
-win. This contender yields before the others, whatever its priority.
+There is one exception: a contender cannot win if it would not fit even on nodes that run only its own bound pods,
+DaemonSet pods and static pods. Such a contender yields before the others, whatever its priority.
 
-The search changes the snapshot in a statement, which is undone afterwards.
+The search changes the snapshot, and undoes the changes afterwards.
 """
 
 from __future__ import annotations

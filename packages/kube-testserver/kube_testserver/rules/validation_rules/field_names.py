@@ -1,4 +1,4 @@
-"""The `fieldPath` of a CEL rule: a path below the rule's value, which must fit the schema."""
+"""The `fieldPath` of a CEL rule: a path below the rule's value; the path must fit the schema."""
 
 from __future__ import annotations
 
