@@ -1,7 +1,8 @@
 """`NodeInfo`: a node, its pods, and the sums of their requests.
 
-The cache has one `NodeInfo` per node, and the snapshot has another, which plugins read. A method that changes a
-`NodeInfo` gives it a new generation (a number that grows). So the snapshot knows which nodes to update.
+The cache has one `NodeInfo` per node, and the snapshot has another, which plugins read. When pods come or go, or the
+node object changes, the `NodeInfo` gets a new generation (a number that grows). So the snapshot knows which nodes to
+update.
 """
 
 from __future__ import annotations
