@@ -1,4 +1,4 @@
-"""Settings of the tests of all distributions: the profiles of hypothesis, and logging as it was before each test."""
+"""Settings for the tests of all distributions: hypothesis profiles, and the reset of logging."""
 
 from __future__ import annotations
 

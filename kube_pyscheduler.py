@@ -1,8 +1,7 @@
 """The console scripts of the distribution kube-pyscheduler.
 
-They lie outside the package `pyscheduler`, because another project on the package index has that import name. If both
-are installed, the other project replaces `pyscheduler/__init__.py` or hides the whole package. The scripts check for
-that first and report it in one line.
+Another project on the package index also installs a package `pyscheduler`. If both are installed, files of this package
+may be replaced. So the scripts are outside the package, check for that first, and report it in one line.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Make the table of the fields of built-in kinds, for the embedded API server.
+"""Make the table of the fields of built-in kinds, for kube-testserver.
 
     python .ci/kinds.py KUBERNETES/api/openapi-spec/v3 packages/kube-testserver/kube_testserver/schema/kinds.json.gz
 
-The script takes names, types and list keys from Kubernetes' published OpenAPI documents, and drops the descriptions.
+KUBERNETES is a checkout of Kubernetes. The table has no descriptions of fields.
 """
 
 from __future__ import annotations

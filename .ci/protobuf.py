@@ -1,10 +1,9 @@
-r"""Make the table of protobuf field numbers, for the embedded API server.
+r"""Make the table of protobuf field numbers, for kube-testserver.
 
     python .ci/protobuf.py KUBERNETES/staging/src/k8s.io \
         packages/kube-testserver/kube_testserver/protobuf/fields.json.gz
 
-The script takes numbers and names from the tags of the fields of Kubernetes' Go structs, and types from the
-declarations of the fields. The module `kube_testserver.protobuf.decode` describes how the table writes a type.
+KUBERNETES is a checkout of Kubernetes. The module `kube_testserver.protobuf.decode` describes the table.
 """
 
 from __future__ import annotations

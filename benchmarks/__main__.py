@@ -1,4 +1,4 @@
-"""`make bench`: measure each row in a process of its own, and print the figures beside their targets."""
+"""`make bench`: run each benchmark in a new process, and print the figures beside their targets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Measure a backlog of equal pods in a full cluster, while one pod ends each second and makes room for one of them.
+"""Measure a full cluster with many equal pending pods: one running pod ends each second, which makes room for one.
 
-The scheduler runs on an embedded API server and a virtual clock, so that nothing is measured but its work and that of
-the server. The first seconds, in which the backoff of the pods still grows, are left out.
+The scheduler and the API server run in this process, on a virtual clock. So the CPU time includes that of both. The
+first seconds are left out, because the backoff of the pods still grows then.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Measure scheduling rounds (passes) of a batch profile: KAI's own benchmarks, and a large tree of queues.
+"""Measure the plugin Batch on KAI-Scheduler's own benchmarks, and on a large tree of queues.
 
-Most figures are the CPU time of the decisions of a pass: policies, search and placements. The decisions are not carried
-out; only `idle` runs the whole scheduler. `memory` measures what is held between passes, and `fair_shares` only the
-division of shares. `KAI` has measured CPU times of KAI-Scheduler, on a machine of two shared cores.
+Most figures are the CPU time of one pass, in which the plugin decides which pods to place and evict. The decisions are
+not carried out. `idle` runs the whole scheduler on a cluster where nothing changes.
 """
 
 from __future__ import annotations

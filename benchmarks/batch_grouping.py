@@ -1,4 +1,4 @@
-"""The cost of PodGrouper: pods bound per second if it makes the groups, and if the groups exist beforehand."""
+"""Measure PodGrouper, which makes PodGroups for jobs: pods bound per second with it, and with PodGroups made before."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Measure jobs that require a rack, or a block of racks.
 
-There are three cases: the job is placed (`gangs`, `over_http`), evictions free a rack for the job (`one_rack`), and no
-victims are found (`impossible`). `groups` measures Kubernetes' own PodGroups with a topology constraint.
+In `gangs` and `over_http`, nodes are empty. In `one_rack`, the plugin must evict the pods of a rack. In `impossible`,
+it may not evict enough pods in any rack. `groups` measures Kubernetes' own PodGroups with a topology constraint.
 """
 
 from __future__ import annotations

@@ -2,11 +2,9 @@
 
     python -m benchmarks.beside --kubeconfig FILE "kube-scheduler=/path/to/kube-scheduler --config {config}"
 
-Each program gets the same configuration file, whose profile schedules the pods of the benchmark. A round begins with
-all measured pods created and no scheduler running. Two times are measured: from the start of the program to the first
-binding (the cost of a restart), and from the first binding to the last. A watch counts the bindings, so no scheduler
-reports about itself. The API server and etcd share the machine's cores with the measured program, so only results from
-the same machine can be compared.
+The programs get the same configuration file. In each round, the benchmark creates the pods and then starts one
+scheduler. It measures the time from the start of the program to the first binding, and from the first binding to the
+last. A watch on the API server counts the bindings.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Measure the API client over HTTP, with objects of realistic size: first list, relist, reaction time, memory.
 
-The scheduler runs in this process and the server in another, so CPU time and memory are the scheduler's alone.
+The API server runs in another process, so CPU time and memory are the scheduler's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Nodes and pods of realistic size, for the benchmarks in which the scheduler talks to an API server over HTTP."""
+"""Nodes and pods of realistic size, for benchmarks over HTTP."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The two sizes of Kueue's scalability test, `baseline` and `large-scale`, and the results of Kueue for each.
+"""The sizes `baseline` and `large-scale` of Kueue's scalability test, and Kueue's results.
 
-Source: Kueue `test/performance/scheduler/configs`, files `generator.yaml` and `rangespec.yaml`. The figures are
+Source: Kueue `test/performance/scheduler/configs`, files `generator.yaml` and `rangespec.yaml`. The results are
 averages of Kueue's CI, on 6 CPUs.
 """
 

@@ -1,20 +1,13 @@
-"""The server's side of Kueue's scalability test: users create workloads, kubelets run them, a recorder measures.
+"""Kueue's scalability test without the scheduler: create workloads, run and end their pods, record the results.
 
-The recorder follows Kueue's runner (`test/performance/scheduler/runner`, controller and recorder):
+The figures follow Kueue's runner (`test/performance/scheduler/runner`):
 
-- Each queue has a namespace and one sequence per class of workloads. A sequence waits for the interval before each
-  workload. All sequences start when all queues exist, and run at the same time.
-- *Time to admission* of a workload lasts from its creation to its admission, here its binding. An evicted workload is
-  created again, and its first creation and its last admission count. Kueue reads both times from the object, in whole
-  seconds; here a clock is read when the store changes.
-- *Usage* of a queue comes from the status of its object: the amount in an event counts until the next event of the
-  queue. The usage of all queues is the sum over the queues, divided by the time from the first event of any queue to
-  the last, and by the sum of the nominal quotas. As in Kueue, what a workload used before it was evicted counts, and a
-  pod counts until the scheduler has noticed its end and taken it out of the queue's status.
-- A workload runs for its time from the moment when the kubelet has started it. A test is over when all workloads have
-  ended and the status of each queue says so.
+- Time to admission: from the creation of a workload to its binding. If a pod is evicted, it is created again; the time
+  then ends with the last binding.
+- Usage: the average amount in the status of the queues, divided by the sum of their quotas. The status counts a pod
+  until the scheduler has noticed its end. `usage_by_bindings` is computed from bindings and ends of pods instead.
 
-As a check, `usage_by_bindings` is computed from the bindings and ends of pods instead of the status.
+The test is over when all workloads have ended and the status of the queues says that nothing is in use.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
 """Kueue's scalability test: queues in cohorts share CPU, and workloads arrive faster than they end.
 
-`cohort_shapes` has the sizes of the test. `cohort_stage` runs in the process of the API server: it simulates users and
-kubelets, and computes the results as Kueue's test runner does. This module runs the scheduler, which talks to the API
-server over HTTP, in real time.
+This module runs the scheduler. `cohort_shapes` has the sizes of the test. `cohort_stage` runs in the process of the API
+server: it simulates users and kubelets, and computes the results.
 
-Each workload is a pod without a group. The queues are Volcano's, because their fields fit Kueue's best: `deserved` is
-the nominal quota, `capability` is the quota with the borrowing limit, and `parent` is the cohort. The action reclaim
-evicts pods of queues above their `deserved`, for queues below their `deserved`. The action preempt evicts pods of lower
-priority in the same queue. Kueue does not know nodes; its cohort is a pool of resources as large as the sum of its
-quotas. In this benchmark, each cohort has one node of that size, and the pods of the cohort select this node.
+A workload is one pod without a group. The queues are Volcano queues: `deserved` is Kueue's nominal quota, `capability`
+is the quota plus the borrowing limit, `parent` is the cohort. A cohort in Kueue is a pool of resources without nodes.
+Here, a cohort is one node as large as the sum of its quotas, and the pods of the cohort select this node.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Measure a case on an existing cluster: create the objects of its plan over HTTP, and delete them at the end.
+"""Measure a case on an existing cluster: create the objects of the case over HTTP, and delete them at the end.
 
-The nodes are hollow: objects without a kubelet. So pods are bound and never run. A cluster with nodes of its own is
-refused unless an option allows it, because measured pods would also be placed, and run, on these nodes. If the cluster
-has a controller manager, it considers hollow nodes lost after some time, and taints them.
+The nodes are objects without a kubelet, so pods are bound and do not run. A cluster that has nodes is refused unless
+`--among-other-nodes` is given, because the pods could be placed, and run, on these nodes.
 """
 
 from __future__ import annotations

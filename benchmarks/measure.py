@@ -1,8 +1,8 @@
-"""Measure a case in rounds, each with a new scheduler on the same cluster, until enough pods or seconds were measured.
+"""Measure a case in rounds, each with a new scheduler on the same cluster.
 
-A round begins with all measured pods queued. Its time is that from the first cycle until the cache has seen the last
-pod bound. Its CPU time also includes the events that are written later. The time of the first list is a figure of its
-own. In mode `cycle` the API server is in this process, so the figures include the time of the server.
+A round begins when all measured pods are queued, and ends when the scheduler has seen the last of them bound. The CPU
+time also includes the events that are written afterwards. In mode `cycle` the API server runs in this process, so its
+CPU time is included.
 """
 
 from __future__ import annotations

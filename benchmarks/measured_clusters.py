@@ -1,7 +1,4 @@
-"""The clusters on which cases are measured: in this process, in a server process, or an existing cluster.
-
-A measured cluster has the objects of a `Plan`, and restores its initial state after each round of a measurement.
-"""
+"""The clusters on which cases are measured: in this process, in a server process, or an existing cluster."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Estimate the cost of one pod and of one node, by a linear fit to the measured values of several cluster sizes.
+"""Estimate the cost of one pod and of one node: fit a linear model to measurements of SchedulingBasic at several sizes.
 
-All values are those of the case SchedulingBasic with equal pods. Memory and the time of the first list are measured in
-mode `http`, in which the API server runs in a separate process. The time of a pod is measured in mode `cycle`, in which
-nothing runs in parallel.
+Memory and first list are measured in mode `http` (the API server is a separate process). The CPU time of a pod is
+measured in mode `cycle` (the API server is in the same process, and its CPU time is included).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The cost of the package before it does anything: the CPU time of its imports, and its size on disk."""
+"""The CPU time of importing the package, and its size on disk."""
 
 from __future__ import annotations
 

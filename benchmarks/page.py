@@ -1,7 +1,6 @@
-"""Write docs/performance.md, its pictures, and README's section about speed, from a template and the saved results.
+"""Write docs/performance.md, its pictures, and README's section about speed, from the saved results.
 
-In `performance.template.txt`, a line `{{NAME ARGUMENTS}}` is replaced by the text that the function NAME makes from the
-results. `python -m benchmarks --write` writes all of this; a test checks that it is up to date.
+In `performance.template.txt`, a line `{{NAME ARGUMENTS}}` stands for the text that the function NAME returns.
 """
 
 from __future__ import annotations

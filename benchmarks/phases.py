@@ -1,9 +1,8 @@
 """Measure the CPU time of a scheduler by phase (queue, filters, binding ...), from samples of the stack.
 
-A timer takes a sample at each tick of the kernel. A sample costs some microseconds. So samples are taken in a separate
-round, and the times of this round are not used. If PostFilter is running, the sample counts for PostFilter. Otherwise
-it counts for the phase of the innermost frame that has one; plugins and HTTP count only if no other frame has a phase.
-A sample without a phase counts for the event loop.
+Samples are taken in separate rounds, because they slow the scheduler down. A sample counts for the phase of the
+innermost frame that has one, with two exceptions. A sample inside PostFilter counts for PostFilter. Plugins and HTTP
+count only if no other frame has a phase.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The objects of a case for one cluster size: initial objects, measured pods, and objects that change during the run.
 
-Two differences from kube-scheduler's benchmark: it lets the scheduler place the initial pods; here they are bound
-evenly to the nodes from the start, except those that must stay pending. It creates the measured pods while the
-scheduler runs; here they are queued before the scheduler starts.
+There are two differences from kube-scheduler's benchmark. Initial pods are created with a node instead of being
+scheduled, unless they must stay pending. The measured pods are created before the scheduler starts, not while it runs.
 """
 
 from __future__ import annotations

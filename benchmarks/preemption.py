@@ -1,4 +1,4 @@
-"""The search for victims on a large, full cluster, as PostFilter runs it; nothing is evicted."""
+"""Measure the search for victims on a large, full cluster, without evicting them."""
 
 from __future__ import annotations
 

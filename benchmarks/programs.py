@@ -1,4 +1,4 @@
-"""Measure `pyscheduler` as a program: its start, a change of leader, its memory, the demo, and the replay of traces."""
+"""Measure `pyscheduler` as a program: start, change of leader, memory, the demo, and replays of traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Format the results of `make bench` as tables: for a terminal, and as Markdown."""
+"""Format the results of `make bench` as tables for a terminal and for Markdown."""
 
 from __future__ import annotations
 

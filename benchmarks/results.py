@@ -1,4 +1,4 @@
-"""Print the results of `make bench` as JSON, save them beside earlier results, and read them again."""
+"""Save the results of `make bench` beside earlier results, and read them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make schedulers to measure, as `pyscheduler run` makes them, and plugins and recorders for measurements."""
+"""Make schedulers to measure, and plugins and recorders for measurements."""
 
 from __future__ import annotations
 

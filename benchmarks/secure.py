@@ -1,7 +1,4 @@
-"""TLS for the benchmarks: the server has a newly made certificate, and requires a bearer token.
-
-The token is as long as that of a service account, because every request sends it.
-"""
+"""TLS for the benchmarks: a new certificate, and a bearer token as long as that of a service account."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """An API server for the benchmarks, in a process of its own, so that figures of the scheduler do not include it.
 
-The server begins with a cluster of some size, and carries out orders from stdin. Each order is one line of JSON,
-answered by a line on stdout. The server ends when stdin is closed.
+The server reads orders from stdin, one line of JSON each, and answers with a line on stdout. It ends when stdin is
+closed.
 """
 
 from __future__ import annotations

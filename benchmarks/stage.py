@@ -1,4 +1,4 @@
-"""Create the objects of a plan (`plan.py`) on an embedded cluster, change some during the run, and then delete all."""
+"""Create the objects of a case on an embedded cluster, change some of them during the run, and restore the cluster."""
 
 from __future__ import annotations
 

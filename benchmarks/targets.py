@@ -1,4 +1,4 @@
-"""The targets of the rows that measure a case, and figures that compare two rows."""
+"""The targets of benchmarks, and figures that compare two of them."""
 
 from __future__ import annotations
 

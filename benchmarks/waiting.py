@@ -1,7 +1,7 @@
 """Measure many pods that wait at Permit: the memory that they take, and the time until all waits have ended.
 
-The memory is what is freed when all waits end: that of the waits, binding cycles and reservations. The time begins when
-the pods are allowed to go on.
+There are two runs. In the first, all pods are rejected, and the freed memory is measured. In the second, all pods are
+allowed, and the time is measured.
 """
 
 from __future__ import annotations

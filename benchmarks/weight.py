@@ -1,4 +1,4 @@
-"""Pad objects to a realistic size: about 10 kB per node and 8 kB per pod, most of which a scheduler never reads."""
+"""Pad objects to a realistic size: about 10 kB per node and 8 kB per pod. A scheduler does not read most of it."""
 
 from __future__ import annotations
 

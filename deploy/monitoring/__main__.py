@@ -1,4 +1,4 @@
-"""Write the generated files of the chart, or name those that differ from the tables."""
+"""Write the generated files of the Helm chart, or list those that are out of date."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The Grafana dashboards: one `Panel` of this module for each panel. Descriptions of panels are those of their metrics.
+"""The Grafana dashboards, as a table of panels. A panel's description is the help text of its metrics.
 
-The JSON is written by hand, because only eight fields of Grafana's model of a panel are needed. Grafana fills in the
-others when it loads a dashboard.
+The JSON has few fields. Grafana fills in the others when it loads a dashboard.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The alert rules: one row for each, with its expression, times and texts.
+"""The alert rules, as a table.
 
-The expressions select the metrics of pyscheduler by `job`, because kube-scheduler has metrics of the same names. A row
-has its times and its limit apart from the expression, so that a test can run the same rules with shorter times.
+The expressions select the metrics of pyscheduler by `job`, because kube-scheduler has metrics of the same names. Times
+and limits are separate fields, so that a test can run the same rules with shorter times.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Append signatures and docstrings to the pages of `docs/reference/api`, whose tables list modules.
 
-A name appears under the shortest path from which it can be imported: `pyscheduler.Status`, not
+A name is shown with the shortest path for importing it: `pyscheduler.Status`, not
 `pyscheduler.framework.status.Status`.
 """
 

@@ -1,6 +1,6 @@
-"""Check the built site, as `make docs` does: links, use without network, search, and the completeness of the reference.
+"""Check the built site: links, use without network, search, and the completeness of the reference.
 
-python docs/_site/check.py build/site
+Run `python docs/_site/check.py build/site`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Show the files of an example on its page, and offer them as an archive: a reader of the site has no checkout."""
+"""Show the files of an example on its page, with a download of all files, for readers without a checkout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Add the tables of contents of the site, which a code host could not show, to its first page."""
+"""Add tables of contents to the first page of the site."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names in the API reference: public names of the modules that the pages of `docs/reference/api` list."""
+"""The names in the API reference: public names of the modules that are listed in `docs/reference/api`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make links to source files and folders of the repository work: each linked file becomes a page with its text."""
+"""Make links to source files and folders work on the site: each linked file becomes a page with its text."""
 
 from __future__ import annotations
 
