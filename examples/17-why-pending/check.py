@@ -1,11 +1,10 @@
-"""Asks why each pod of answers.yaml waits, in three ways, and compares the answer with the words that it must have.
+"""Ask why each pod of answers.yaml waits, and compare the answer with the words that it must have.
 
-`python check.py WAY`, where the way is one of:
+Run `python check.py wait` first: it waits until the scheduler has tried the pods. Then run one of these:
 
-- `wait`: wait until the scheduler has tried each pod;
-- `explain`: `pyscheduler explain`, for pods that wait now;
-- `story`: the leader's page `/debug/story`, as a tenant may read it;
-- `history LOGS`: `pyscheduler explain --history`, from collected logs.
+- `python check.py explain` asks `pyscheduler explain`
+- `python check.py story` asks the scheduler's page `/debug/story`
+- `python check.py history LOGS` asks `pyscheduler explain --history`, which reads collected logs
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""A scheduler plugin in a package of its own. `CheapestNode` is its name in a profile."""
+"""A scheduler plugin in a package of its own. Profiles enable it as `CheapestNode`."""

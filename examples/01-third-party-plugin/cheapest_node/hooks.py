@@ -1,4 +1,4 @@
-"""The hook behind the entry point: it names the class, which is imported only when a profile enables it."""
+"""The hook of the entry point. It names the plugin class as text, so the class is imported only if it is needed."""
 
 from pyscheduler import PluginRegistry, hookimpl
 

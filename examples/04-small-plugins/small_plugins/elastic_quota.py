@@ -1,7 +1,7 @@
-"""ElasticQuota: a namespace has a guaranteed minimum, borrows what others leave, and gives it back when they need it.
+"""ElasticQuota: a namespace has a guaranteed minimum, may borrow unused quota of others, and must give it back.
 
-After CapacityScheduling of kubernetes-sigs/scheduler-plugins. Unlike there, no eviction takes a namespace below its
-minimum, not even by a part of a pod.
+The idea is CapacityScheduling of kubernetes-sigs/scheduler-plugins. A difference: pods of a namespace are evicted for
+another namespace only if their namespace keeps its minimum.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""EvictSpot: make room by evicting pods that agreed to it by a label, whatever their priority."""
+"""EvictSpot: make room by evicting pods that have the label `example.com/spot`, whatever their priority."""
 
 from collections.abc import Sequence
 from typing import Final

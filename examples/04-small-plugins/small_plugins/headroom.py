@@ -1,4 +1,4 @@
-"""Headroom: keep a share of every node's CPU free. A filter in both forms, and the events that may change its mind."""
+"""Headroom: keep a share of every node's CPU free. The filter is written twice: for all nodes at once, and for one."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Ledger: counts the pods of each namespace, annotates pods, works in the background and serves a page."""
+"""Ledger: count the pods of each namespace, annotate pods, work in the background and serve a page."""
 
 from collections.abc import Callable, Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""Maintenance: nodes named by a custom resource take no new pods. A kind of its own, watched and listed."""
+"""Maintenance: place no pods on nodes that a custom resource names. The plugin watches the custom resource."""
 
 from collections.abc import Sequence
 from typing import ClassVar, Final

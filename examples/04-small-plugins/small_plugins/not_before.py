@@ -1,4 +1,4 @@
-"""NotBefore: hold a pod until the time in its annotation, in seconds since 1970. No event tells that it has come."""
+"""NotBefore: hold a pod until the time in its annotation. The plugin tells the scheduler when to retry the pod."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Pairs: two pods with the same label value start together, or neither does. Waiting at Permit."""
+"""Pairs: two pods with the same label value start together, or neither does. The first one waits at Permit."""
 
 from collections import defaultdict
 from collections.abc import Sequence

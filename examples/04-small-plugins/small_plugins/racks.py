@@ -1,4 +1,4 @@
-"""Racks: the pods of a group run in one rack, the rack with the fewest pods. Placements of groups."""
+"""Racks: the pods of a group run in one rack. The rack with the fewest pods is preferred."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""TrustedKernel: an annotation of the pod demands a kernel version, which the node reports in its status."""
+"""TrustedKernel: place a pod on nodes whose kernel is at least the version in the pod's annotation."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The row: how pods name a Team, what a Team says, and what is written into its status."""
+"""A row of the table of group formats: how pods name a Team, how a Team is read, and which status is written."""
 
 from __future__ import annotations
 

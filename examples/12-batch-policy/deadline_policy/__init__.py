@@ -1,1 +1,1 @@
-"""A batch policy: jobs with a near deadline come first, and keep their nodes in their last hour."""
+"""A policy for the plugin Batch: jobs with a near deadline are first, and keep their nodes in their last hour."""

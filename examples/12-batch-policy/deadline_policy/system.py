@@ -1,4 +1,4 @@
-"""The batch system `deadlines`: jobs by deadline, on KAI's groups and queues, without shares."""
+"""The batch system `deadlines`: jobs in the order of their deadlines, with KAI's groups and queues."""
 
 from __future__ import annotations
 

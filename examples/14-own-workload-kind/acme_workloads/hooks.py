@@ -1,4 +1,4 @@
-"""The hook behind the entry point: it names the row, which is imported only when PodGrouper is enabled."""
+"""The hook of the entry point. It names the rule as text, so the rule is imported only if it is needed."""
 
 from pyscheduler import PluginRegistry, hookimpl
 

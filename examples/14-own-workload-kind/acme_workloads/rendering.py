@@ -1,4 +1,4 @@
-"""The rule: a Rendering needs its mixer and a number of painters at once."""
+"""The grouping rule for the kind Rendering: one mixer and a number of painters start together."""
 
 from __future__ import annotations
 

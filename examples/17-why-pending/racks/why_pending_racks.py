@@ -1,4 +1,4 @@
-"""`Racks`: lets a pod with the label `rack` run on the nodes of this rack only. It fails for an unknown rack."""
+"""`Racks`: place a pod with the label `rack` on nodes of this rack. For an unknown rack, it fails with an exception."""
 
 from __future__ import annotations
 

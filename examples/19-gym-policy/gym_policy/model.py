@@ -1,4 +1,4 @@
-"""The model: the score of a node is a weighted sum of a few of its features once the pod is there."""
+"""The model: a node's score is a weighted sum of some features of the node, as if the pod were there."""
 
 from __future__ import annotations
 

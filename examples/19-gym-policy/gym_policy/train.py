@@ -1,6 +1,6 @@
-"""Learn the weights by random search, compare the policy with random placement, and measure steps per second.
+"""Learn the weights by random search, compare them with random placement, or measure steps per second.
 
-The cluster has every n-th node of openb; pods arrive until they have requested 130 % of its GPUs.
+To learn and to compare, the cluster has every n-th node of openb. Pods arrive until they request 130 % of its GPUs.
 """
 
 from __future__ import annotations

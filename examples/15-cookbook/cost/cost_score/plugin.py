@@ -1,4 +1,4 @@
-"""Cost: prefer the nodes on which the pod's share of the price is lowest."""
+"""Cost: prefer the nodes on which the pod costs least."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""LicenseCounts: pods request licenses like a resource; the cluster, not a node, has a number of them."""
+"""LicenseCounts: pods request licenses like a resource. The licenses belong to the cluster, not to a node."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""MaintenanceWindows: place no pod on a node whose maintenance would begin before the pod is done."""
+"""MaintenanceWindows: place no pod on a node whose maintenance would begin before the pod ends."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""RegistryLocality: prefer nodes that have the pod's images, or pull them from a registry close by."""
+"""RegistryLocality: prefer nodes that have the pod's images, or can pull them from a close registry."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""TenantIsolation: as long as pods of a tenant are on a node, pods of other tenants are not."""
+"""TenantIsolation: pods of different tenants do not share a node."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

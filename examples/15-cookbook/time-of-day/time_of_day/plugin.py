@@ -1,4 +1,4 @@
-"""TimeOfDay: a pod with a class of hours starts only within these hours, in a time zone with its clock changes."""
+"""TimeOfDay: a pod starts only within the hours of its class, in a time zone with daylight saving time."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
