@@ -1,10 +1,7 @@
-"""The lab: runs pyscheduler in virtual time, and checks recorded histories of runs.
+"""The lab: run pyscheduler in virtual time, and check recordings of runs.
 
-Belongs here: simulations, traces, the checker, demos, the test kit of batch systems, and recorded cases (clusters with
-the decisions of another scheduler). Does not belong here: anything that the scheduler needs to run. Nothing of the
-scheduler imports this package.
-
-The names below are the Python interface; each is loaded when it is first used.
+The lab has simulations, traces, a checker, demos, a test kit for batch systems, and recorded decisions of other
+schedulers. The scheduler does not import it. The names below are the Python interface.
 """
 
 from __future__ import annotations

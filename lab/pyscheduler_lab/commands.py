@@ -1,7 +1,6 @@
-"""Additions of the lab to the command line: `pyscheduler simulate`, `lab`, `demo-gang` and `demo-batch`.
+"""The commands that the lab adds to `pyscheduler`.
 
-pyscheduler finds this module through the package's entry point in the group `pyscheduler.commands`. `COMMANDS` maps the
-name of a command to a module (its attribute `command` is a click command) and one line of help.
+`pyscheduler` finds this module by an entry point in the group `pyscheduler.commands`.
 """
 
 from __future__ import annotations

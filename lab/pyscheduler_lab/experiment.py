@@ -1,7 +1,7 @@
-"""`compare`: the comparison of policies as a Python function, whose results are Arrow tables.
+"""`compare`: `pyscheduler simulate --trace --compare` as a Python function, whose results are Arrow tables.
 
-It does what `pyscheduler simulate --trace --compare` does, with a trace and nodes that may be made in Python. Arrow
-tables become frames with `table.to_pandas()` or `polars.from_arrow(table)`, if pandas or polars is installed.
+Trace and nodes may be made in Python. If pandas or polars is installed, `table.to_pandas()` or
+`polars.from_arrow(table)` converts a table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The test kit of batch systems: the queues, groups and pods of one system, and a scheduler with batch profiles."""
+"""The test kit for batch systems: the queues, groups and pods of one system, and a scheduler with batch profiles."""
 
 from __future__ import annotations
 

@@ -1,21 +1,19 @@
-"""Check a batch scheduler by the log of an API server: read objects and writes, and return the violated rules.
+"""Check a batch scheduler: replay the writes on an API server, and return the violated rules.
 
-Belongs here: a reader of the objects, a model of shares and gangs, and nine rules. Does not belong here: anything that
-the scheduler uses. This package imports no other package of pyscheduler, and no package that schedules pods imports it;
-two import contracts check that. So a mistake of the scheduler cannot hide in code that both share. Tests, the demo and
-the simulation call `check`.
-
-The rules:
+The package shares no code with the scheduler, so that a mistake of the scheduler is not repeated here. An import
+contract ensures this. The rules:
 
 1. No gang is partly bound.
 2. No binding exceeds a limit.
-3. No protected or foreign pod is evicted.
+3. No protected pod and no pod of another scheduler is evicted.
 4. Each eviction lets a job start, or ends a broken gang.
 5. Fair shares justify each reclaim.
 6. Evictions do not repeat, and jobs do not evict each other in a cycle.
 7. Evictions end.
 8. Each pending pod has a queue without child queues, and a reason why it waits.
 9. The status of queues is right.
+
+The module of a rule describes the exceptions.
 """
 
 from __future__ import annotations

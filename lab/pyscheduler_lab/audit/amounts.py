@@ -1,6 +1,6 @@
 """Read quantities, durations and times, and sum amounts of resources.
 
-An amount is a float: ``cpu`` in millicores, ``memory`` in bytes, every other resource in whole units.
+Amounts are floats: ``cpu`` in millicores, ``memory`` in bytes, other resources in whole units.
 """
 
 from __future__ import annotations

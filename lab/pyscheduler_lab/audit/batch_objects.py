@@ -1,8 +1,7 @@
 """Read the pod groups and queues of KAI, Volcano and kube-batch from their JSON.
 
-The fields are those of KAI's `scheduling.run.ai` v2 and v2alpha2, Volcano's `scheduling.volcano.sh/v1beta1`, and
-kube-batch's two API groups. An unset amount of KAI's queue is 0, and -1 is unlimited. An unset
-`capability` of Volcano's queue is unlimited, and an unset `guarantee` is 0.
+If a KAI queue does not set an amount, it is 0; -1 is unlimited. If a Volcano queue does not set its `capability`, it is
+unlimited.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Replay the log of an API server, and apply all rules of `pyscheduler_lab.audit` to the log."""
+"""Replay the writes on an API server, and apply the rules of `pyscheduler_lab.audit`."""
 
 from __future__ import annotations
 

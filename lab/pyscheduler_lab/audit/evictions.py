@@ -1,7 +1,6 @@
 """Find out which pods the batch scheduler evicted, by which action, and for which job.
 
-The scheduler writes this twice: into the message of the pod's condition ``DisruptionTarget``, and into the note of an
-event ``Evict``. `record_in` is the only function that knows the format of this text.
+The scheduler writes this into the pod's condition ``DisruptionTarget``, and into an event with the reason ``Evict``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kinds of writes in a log: bindings, evictions, ends of evicted pods, and changes that the scheduler did not cause."""
+"""What a write means for the rules: a binding, an eviction, the end of an evicted pod, or a change by others."""
 
 from __future__ import annotations
 

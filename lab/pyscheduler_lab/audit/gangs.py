@@ -1,7 +1,7 @@
 """Count the members of a gang, and find out whether the gang is whole, broken or empty.
 
-Rules: KAI's tree of sub-groups (an inner node needs `minSubGroup` satisfied children, or all children if `minSubGroup`
-is not set), and the gang plugin of Volcano and kube-batch (`minMember`, `minTaskMember`, and sub-groups by label).
+KAI has a tree of sub-groups: an inner node needs `minSubGroup` satisfied children, or all if it is not set. Volcano and
+kube-batch have `minMember`; Volcano also has `minTaskMember`, and sub-groups by label.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""A history: the versions of the objects that an API server had, in order, each with the time of its write.
-
-A history is made from the events of watches, or from the changes of a store in this process. It keeps only the kinds
-that the rules read.
-"""
+"""A history: the objects that an API server stored, version by version, each with the time of its write."""
 
 from __future__ import annotations
 

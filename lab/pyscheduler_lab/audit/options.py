@@ -1,4 +1,4 @@
-"""The options of `audit.check`: names of the batch profiles, rules for fair shares, and time limits."""
+"""Options of `audit.check`: names of the batch profiles, rules for fair shares, and time limits."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Judge by fair shares whether one reclaim (eviction of pods of another queue) was allowed.
+"""Judge by fair shares whether a reclaim was allowed. A reclaim evicts pods of another queue.
 
-`kai_objection` and `volcano_objection` return the first objection as a phrase, or "". Sources: KAI, plugin proportion,
-package reclaimable; Volcano and kube-batch, the reclaimable functions of proportion and capacity.
+Sources: KAI, plugin proportion, package reclaimable; Volcano and kube-batch, the reclaimable functions of proportion
+and capacity.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The base class of all rules: methods that the checker calls before and after each write, and methods to report."""
+"""The base class of the rules."""
 
 from __future__ import annotations
 

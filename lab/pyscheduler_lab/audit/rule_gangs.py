@@ -1,11 +1,10 @@
-"""Rule 1: no gang is partly bound, sub-groups included.
+"""Rule 1: no gang is partly bound. The rule includes sub-groups.
 
-The members of a gang are bound one after another, and evicted one after another: while this goes on, for a short time,
-the gang may be partly bound. In three cases, it may be partly bound for its grace period: it lost a member, and the
-scheduler did not cause this; its queue was changed or deleted meanwhile; or nodes became smaller while the gang was
-being bound. After the grace period, a gang of KAI must be whole again or evicted. If the minimum of a gang was raised,
-the old minimum is enough. Once a member has succeeded, this grace period does not end. Volcano leaves broken gangs to
-their controllers, and with its default configuration it also evicts a part of a gang: see `Options.breaks_gangs`.
+Members are bound and evicted one after another, so a gang may be partly bound for a short time. If the scheduler is not
+the cause, the gang may be partly bound for its grace period: for example, if a member failed, or a node became smaller.
+After the grace period, a gang of KAI must be whole again or evicted. Volcano and kube-batch do not evict broken gangs,
+so for their gangs the grace period has no end. With its default configuration, Volcano also evicts a part of a gang
+(see `Options.breaks_gangs`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Rule 2: the queue of a bound pod exists and has no child queues, and the pod exceeds no limit of it or its ancestors.
+"""Rule 2: no binding exceeds a limit.
 
-In KAI, the binding of a job that is not preemptible exceeds no quota of these queues either. A queue that was deleted a
-moment ago, or a limit that was lowered, still counts, because the binding may have been decided before.
+The queue of a bound pod must exist and have no child queues. The limits are those of the queue and of its ancestors. In
+KAI, pods that are not preemptible must also stay within the quotas of these queues. If a queue was just changed or
+deleted, its old limits also count, because the binding may have been decided before.
 """
 
 from __future__ import annotations

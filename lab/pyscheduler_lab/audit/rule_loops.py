@@ -1,4 +1,4 @@
-"""Rules 6 and 7: without changes from outside, evictions do not repeat, do not form a cycle, and stop in the end."""
+"""Rules 6 and 7: if only the batch scheduler changes something, evictions do not repeat, form no cycle, and end."""
 
 from __future__ import annotations
 

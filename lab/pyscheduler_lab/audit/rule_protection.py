@@ -1,13 +1,12 @@
-"""Rule 3: no protected or foreign pod is evicted.
+"""Rule 3: no protected pod and no pod of another scheduler is evicted.
 
-Foreign pods are pods of other schedulers. These pods are protected:
+A broken gang may be evicted. Otherwise, these pods are protected:
 
-- pods of jobs that are not preemptible, except pods of broken gangs
-- pods of jobs within their minimum run time (KAI), except surplus pods
+- pods of jobs that are not preemptible
+- pods of jobs within their minimum run time (KAI), except pods beyond the job's minimum
 - system pods (Volcano, kube-batch)
-- from the action preempt: pods that are not in the preemptor's queue; in KAI, also pods whose priority is not below the
-  preemptor's
-- from the action reclaim: pods in the queue of the job that reclaims, and pods in a queue that is not reclaimable
+- from the action preempt: pods of other queues; in KAI, also pods whose priority is not below the preemptor's
+- from the action reclaim: pods of the reclaiming job's own queue, and pods of queues that are not reclaimable
 """
 
 from __future__ import annotations

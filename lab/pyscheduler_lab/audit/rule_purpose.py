@@ -1,9 +1,8 @@
-"""Rule 4: each eviction either makes room for a job, which then binds its minimum, or ends a broken gang.
+"""Rule 4: each eviction makes room for a job, which then binds its minimum, or ends a broken gang.
 
-The job must bind its minimum within a time limit. The limit is the sum of the victim's grace period and
-`Options.lease_seconds`, the time for which the scheduler promises the victim's node to the job. The job is excused if
-its pods, its group, its queue or a node change meanwhile, or if another scheduler takes the free resources. A later
-decision may promise the node to another job. Then it is enough that the other job binds its minimum.
+The job has time for the victim's grace period plus `Options.lease_seconds`. The rule does not judge a job if its pods,
+its group or its queue change meanwhile, if a node shrinks, or if another scheduler binds a pod. If the scheduler gives
+the room to another job, that job must bind its minimum.
 """
 
 from __future__ import annotations

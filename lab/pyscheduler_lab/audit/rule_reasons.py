@@ -1,16 +1,14 @@
-"""Rule 8: every pending pod shows why it waits, and either its queue is usable or something reports the problem.
+"""Rule 8: each pending pod shows why it waits, and its queue is usable or something reports the problem.
 
-The log is the recorded writes. The rule judges those pods of batch profiles that are still pending when the log ends,
-and are then older than `Options.reason_seconds`. Each of them needs a reason, which is one of these:
+The rule judges pods that are pending at the end and are older than `Options.reason_seconds`. One of these shows why a
+pod waits:
 
 - a scheduling gate
-- in the status of its PodGroup, a condition with a reason, whose type is not ``Scheduled`` and whose status is not
-  False
-- the pod's own condition ``PodScheduled``, not True, with a reason and a message
+- a condition of its PodGroup that has a reason, is not ``Scheduled`` and is not False
+- the pod's condition ``PodScheduled``, if it is not True and has a reason and a message
 
-Each also needs a usable queue: its PodGroup exists (if it names one), and the queue exists and has no child queues.
-Otherwise, one of these must report the problem: a message in ``PodScheduled``, such a condition of the PodGroup, or an
-event other than ``Scheduled`` about the pod or its job.
+A queue is usable if it exists and has no child queues. If a pod names a PodGroup, the PodGroup must exist, too.
+Otherwise, a message in ``PodScheduled``, a condition of the PodGroup as above, or an event must report the problem.
 """
 
 from __future__ import annotations

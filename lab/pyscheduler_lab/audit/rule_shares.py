@@ -1,16 +1,14 @@
-"""Rule 5: fair shares justify each reclaim (eviction of pods of another queue). The rule computes the shares itself.
+"""Rule 5: fair shares justify each reclaim. A reclaim evicts pods of another queue.
 
-Consecutive evictions for one job are one decision. The rule judges a decision by the state of the queues just before
-the first eviction of the decision. But the log does not show exactly what the scheduler knew when it decided:
+Consecutive evictions for one job are one decision. The rule computes the shares just before the first of them. But the
+writes do not show what the scheduler knew when it decided:
 
-- A decision may rest on the state of a moment earlier, and may count pods with a nominated node as allocated.
-- The same scheduling round may have placed pods of other jobs before. The log shows such a pod in one of three ways: it
-  is bound later, it is evicted before it is bound, or an event or a nomination shows the node on which it was placed.
-- Evictions that the scheduler has announced by an event may not be written yet, or may fail.
+- It may have decided on a slightly older state, and may count pods with a nominated node as allocated.
+- It may have placed other pods in the same round, which are bound later or not at all.
+- It may have announced evictions, by an event, that are written later or fail.
 
-So the rule tries each of these states, and accepts the decision if one of the states justifies it. If nodes were added
-or deleted just before the decision, the rule accepts every decision, because the log does not show which nodes the
-scheduler knew.
+So the rule tries each of these states. One state that justifies the decision is enough. If nodes were added or deleted
+just before, the rule accepts the decision.
 """
 
 from __future__ import annotations

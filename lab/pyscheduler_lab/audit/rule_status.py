@@ -1,7 +1,7 @@
 """Rule 9: the amounts in the status of each queue equal the sums of the requests of its pods.
 
-The writer of a status may lag. So a queue is checked only when its pods have not changed for a while. Pods that are
-being deleted may be counted or not, and so may gated pods in `requested`.
+A queue is checked when its pods have not changed for a while, because the status is written later. Pods that are being
+deleted may be counted or not. The same holds for gated pods in `requested`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""KAI's fair shares, one queue and one resource at a time (plugin proportion, resource division).
+"""KAI's fair shares, one resource at a time (plugin proportion, resource division).
 
-Each queue first gets its quota, at most its limit and what it requests. The rest is divided by priority and over-quota
-weight, in whole units; the left-over units are given to the largest remainders. Then the children divide their parent's
-share.
+A queue first gets its quota, but not more than its limit or its requests. The rest is divided by priority and
+over-quota weight, in whole units. Units that are left over go to the queues with the largest remainders. Then the child
+queues divide their parent's share in the same way.
 """
 
 from __future__ import annotations

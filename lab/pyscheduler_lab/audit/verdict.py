@@ -1,4 +1,4 @@
-"""The result of a check: all violations, and for each rule how often the rule was applied."""
+"""The result of a check: the violations, and how often each rule was applied."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Compute the deserved shares of queues by the rules of Volcano's proportion and capacity, and kube-batch's proportion.
-
-The module computes with single numbers and not with arrays, as an independent check of the scheduler's policies.
-"""
+"""The deserved shares of queues, by Volcano's proportion and capacity, and kube-batch's proportion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay the log: after each write, update objects and sums of queues, and detect bindings and evictions."""
+"""The state of the cluster after each write: objects, sums of queues, and which write was a binding or an eviction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pyscheduler lab`: a group of commands. A subcommand is imported when it is called."""
+"""`pyscheduler lab`: a group of subcommands, which are imported when they are called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text of results: values with their units, tables of aligned columns, and a line that shows the progress."""
+"""Text of results: values with units, and tables; also a line that shows the progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pyscheduler simulate`: run scenarios and traces in virtual time, with the scheduler that runs on clusters."""
+"""`pyscheduler simulate`: run scenarios and traces in virtual time."""
 
 from __future__ import annotations
 

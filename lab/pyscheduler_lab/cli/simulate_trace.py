@@ -1,4 +1,4 @@
-"""`pyscheduler simulate --trace`: replay a trace of jobs, with a line of progress and a table of results."""
+"""`pyscheduler simulate --trace`: replay a trace of jobs, and print the results as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options and output of `pyscheduler lab sweep` and `lab tune`: the progress, the table, and failed cells."""
+"""Options and output of `pyscheduler lab sweep` and `lab tune`: progress, results, and failed runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pyscheduler lab whatif`: what a change of profile or nodes does to the pods of a dump."""
+"""`pyscheduler lab whatif`: show what other nodes or another profile would do to the pods in a dump of a cluster."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Clusters: the nodes on which a trace is replayed, from the command line or from files, and the power that they draw.
-
-Belongs here: nodes as data. Does not belong here: the API server that serves them (`simulation`).
-"""
+"""Clusters: the nodes on which a trace is replayed, their power consumption, and when they fail."""
 
 from __future__ import annotations
 

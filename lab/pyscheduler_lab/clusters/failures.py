@@ -1,4 +1,4 @@
-"""Read the file of `--failures`: changes of the nodes at given times or at random, and node groups.
+"""Read the file of `--failures`: changes of nodes at given times or at random, and node groups that grow and shrink.
 
 Durations are seconds, or texts such as `90s`, `1h30m` and `30d`. Nodes are named by patterns such as `node-1*`.
 """

@@ -1,4 +1,4 @@
-"""Read clusters as they are written on the command line, and power per GPU model."""
+"""Read the options that describe a cluster: the nodes, such as `4x8gpu:A100`, and the power per GPU model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One node of a cluster, and its object in the form in which a kubelet would register it."""
+"""One node of a cluster, and its Node object as a kubelet would register it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read the nodes of files: openb's node lists, and objects as `kubectl get nodes -o yaml` prints them."""
+"""Read nodes from files: openb's node lists, and what `kubectl get nodes -o yaml` prints."""
 
 from __future__ import annotations
 

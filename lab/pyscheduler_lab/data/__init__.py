@@ -1,7 +1,4 @@
-"""Traces and node lists that come with the lab, each in a folder with its notice; and the reading of tables.
-
-Belongs here: data of others with source and terms, and code that reads files without knowing what they mean.
-"""
+"""Traces and node lists of others, each in a folder with its source and terms; also readers of tables and objects."""
 
 from __future__ import annotations
 

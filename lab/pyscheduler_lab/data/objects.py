@@ -1,8 +1,9 @@
-"""Read the objects of a cluster: from a dump, from an export of kube-scheduler-simulator, or from a recording.
+"""Read the objects of a cluster from a dump, an export of kube-scheduler-simulator, or a recording.
 
-A dump is what `kubectl get pods,nodes -A -o yaml` prints. An export is one JSON object with the keys `pods` and
-`nodes`. A recording has a JSON object for each change: `{"time": ..., "event": "Add", "resource": {...}}`, one per line
-or in a list. Source: kubernetes-sigs/kube-scheduler-simulator, `simulator/recorder` and `simulator/snapshot`.
+A dump is what `kubectl get pods,nodes -A -o yaml` prints. An export is a JSON object with the keys `pods` and `nodes`.
+A recording has a JSON object for each change: `{"time": ..., "event": "Add", "resource": {...}}`.
+
+Source: kubernetes-sigs/kube-scheduler-simulator, `simulator/recorder` and `simulator/snapshot`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Read tables from CSV files, gzipped or not, and from Parquet files, as rows of texts that know their place.
+"""Read tables from CSV files (also gzipped) and Parquet files.
 
-A wrong value is a mistake of the user. The message names the file, the line (the row of a Parquet file) and the column.
+For a wrong value, the error message names the file, the line (or the row of a Parquet file) and the column.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Demos of gangs and of queues: a workload, a recording of all writes, and a check of this recording."""
+"""Demos of gangs and of queues: schedule a workload, record all writes, and check the recording."""

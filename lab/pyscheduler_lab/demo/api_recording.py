@@ -1,9 +1,8 @@
-"""Record the changes of objects on an API server, over plain HTTP, so that `pyscheduler_lab.audit` can check them.
+"""Record the writes on an API server, over plain HTTP, so that `pyscheduler_lab.audit` can check them.
 
 One thread per kind lists the objects, and then watches them. After a broken connection, the watch continues from the
-last version. If the server has dropped that version, the recording of the kind ends, and `problems` says so. If the
-server does not serve a kind yet, the thread asks again every 0.2 s. So the first changes of such a kind may be missing,
-but not their result.
+last version. If that is impossible, the recording of the kind ends, and `problems` says so. A kind that the server does
+not serve yet is asked for every 0.2 s, so the first writes of this kind may be missing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""`pyscheduler demo-batch`: four teams share a GPU cluster by quota; bursts borrow GPUs, and their owners reclaim them.
+"""`pyscheduler demo-batch`: four teams share a GPU cluster by quota. They borrow GPUs, and the owners reclaim them.
 
-The API server is a process of its own, and this process schedules over HTTP. Pods run for some seconds. A controller
-creates evicted pods again. A recorder that shares no code with the scheduler keeps the writes. At the end, the checker
-of `pyscheduler_lab.audit` applies its nine rules to the recording. The exit code is 1 if a rule is broken or a job did
-not finish.
+The API server is a separate process, and this process schedules over HTTP. Evicted pods are created again. At the end,
+`pyscheduler_lab.audit` checks a recording of the writes. The exit code is 1 if a rule is broken or a job did not
+finish.
 """
 
 from __future__ import annotations

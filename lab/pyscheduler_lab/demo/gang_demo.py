@@ -1,8 +1,7 @@
 """`pyscheduler demo-gang`: forty gangs of mixed size compete for too few GPUs, and none runs partially.
 
-The API server is a process of its own, and this process schedules over HTTP. The pods run for some seconds. A watch
-that shares no code with the scheduler records every binding (`gang_record`). The exit code and the display are computed
-from this record, except the number of attempts, which is a metric.
+The API server is a separate process, and this process schedules over HTTP. `gang_record` records the bindings from a
+watch, without code of the scheduler, and checks them.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
-"""Record the pods of gangs from one watch, revision by revision, and check that no gang ran partially.
+"""Record the pods of gangs from watches, and check that no gang ran partially.
 
-The module shares no code with the scheduler. It reads all changes of pods over plain HTTP, from before the first
-binding, and checks:
+The module shares no code with the scheduler. It checks:
 
-* Just before the first member of a gang was bound, the nodes that its members got had room for the minimum number of
-  members. Then as many members were bound within a bounded time. So no member held a node while other members waited
-  for a node.
-* Except while these members are being bound, each revision has either no bound member of the gang, or at least the
-  minimum number.
-* No member ended before its gang was complete. None failed, and at least the minimum number succeeded.
-* No node was overcommitted at any revision, and no pod was bound twice.
+- Before the first pod of a gang was bound, the nodes of its pods had room for the gang's minimum of pods.
+- The minimum was bound within a few seconds after the first pod.
+- No pod ended before the minimum was bound, and no pod failed.
+- No node was overcommitted, and no pod was bound twice.
 """
 
 from __future__ import annotations

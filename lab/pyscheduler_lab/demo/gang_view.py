@@ -1,4 +1,4 @@
-"""The display of the gang demo: every gang and every GPU while the demo runs, and a table at the end."""
+"""The display of the gang demo: gangs and GPUs while the demo runs, and a table at the end."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """A Gymnasium environment of scheduling decisions, and a plugin that lets a learned policy score nodes.
 
-Belongs here: observations, the environment, and the Score plugin that asks a policy. Does not belong here: learning
-algorithms; libraries for Gymnasium have them. The environment needs the extra `gym`. The plugin does not, so that a
-cluster can run a policy without Gymnasium.
+The environment needs the extra `gym`. The plugin does not need it, so a cluster can run a policy without Gymnasium.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
-"""The environment: pods arrive one after the other, and each action chooses a node for the pod that is next.
+"""The environment: pods arrive one after another, and each action chooses a node for a pod, or leaves the pod pending.
 
-Pods arrive in the order of a trace. Before a pod is shown, pods whose time is over leave their nodes. The Filter
-plugins of the profile say which nodes are feasible; its Reserve and Permit plugins carry out the action. A pod that is
-left pending, by the last action or because its node was not feasible, is shown again when other pods have ended and
-some node can take it. The episode ends when no more pods arrive and no end of a pod can make room.
+Pods arrive in the order of a trace, and leave their nodes when their time is over. The Filter plugins of the profile
+say which nodes are feasible. Reserve and Permit plugins run when a node is chosen. After other pods have ended, a
+pending pod that fits on a node is shown again. The episode ends when no pod is left to show.
 
-With `load`, an episode is an experiment with inflation as in the FGD paper ("Beware of Fragmentation", USENIX ATC
-2023): jobs of the trace in random order, again and again, until they request `load` times the GPUs of the cluster. They
-arrive one per second and never end.
+With `load`, the episode is an experiment of the FGD paper ("Beware of Fragmentation", USENIX ATC 2023). Jobs of the
+trace arrive in random order, again and again, until they request `load` times the GPUs of the cluster. They never end.
 
-Differs from a replay: workers of one job are pods on their own, which start and end one by one; nothing preempts.
+Differs from a replay: workers of one job are separate pods, and there is no preemption.
 """
 
 from __future__ import annotations

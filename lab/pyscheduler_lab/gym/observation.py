@@ -1,8 +1,8 @@
-"""The observation of a policy: free room of every node, then the requests of the pod, as one flat array.
+"""The observation of a policy, as one flat array: features of each node, then of the pod.
 
-The environment and the Score plugin compute it from the same columns of a snapshot, so that a policy sees in a profile
-what it saw in training. All values are shares from 0 to 1: of the largest node of the cluster in each resource, or of
-one GPU. Nodes are in the order of the snapshot's rows, which is the order in which they were added.
+The environment and the Score plugin use the same function, so that a policy sees the same numbers in training and in a
+profile. Values are from 0 to 1: parts of the largest node of the cluster, or parts of a GPU. Nodes are in the order in
+which they were added.
 """
 
 from __future__ import annotations

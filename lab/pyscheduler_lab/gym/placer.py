@@ -1,7 +1,7 @@
-"""Places pods on the nodes that actions of the Gymnasium environment choose, with the plugins of a profile.
+"""Place pods on chosen nodes with the plugins of a profile.
 
-Pods are assumed in the scheduler's cache, then reserved, as in a scheduling cycle. PreBind and Bind do not run. If a
-Permit plugin lets a pod wait, the pod counts as rejected. The clock of the scheduler stands still.
+A pod is assumed in the scheduler's cache, then Reserve and Permit run, but not PreBind and Bind. If a Permit plugin
+lets the pod wait, the pod counts as rejected.
 """
 
 from __future__ import annotations

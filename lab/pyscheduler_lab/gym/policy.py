@@ -1,8 +1,7 @@
 """A Score plugin that asks a policy which node it prefers.
 
-The policy sees the observation of the environment and gives a score for each action, as a network does before the
-softmax. The plugin takes the scores of the feasible nodes. The last action, which leaves the pod pending, has no
-effect: a Score plugin runs only if the pod gets a node.
+The policy gets the observation of the environment and returns a score for each action. The last action means "leave the
+pod pending". Its score is ignored, because a pod is scored only if it gets a node.
 
     class Learned(PolicyScore):
         name = "Learned"
@@ -10,8 +9,8 @@ effect: a Score plugin runs only if the pod gets a node.
         def action_scores(self, observation):
             return network(observation)
 
-Other Score plugins of the profile count, too. For the policy to decide alone, disable them: `score: {disabled: [{name:
-"*"}], enabled: [{name: Learned}]}`.
+If the policy is to decide alone, disable the other Score plugins: `score: {disabled: [{name: "*"}], enabled: [{name:
+Learned}]}`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """A report: one HTML file that compares runs, from their bundles (folders with all results of a run).
 
-`series` computes the numbers of the charts from the measures of a bundle; `page` writes the file. The script in
-`page.js` draws the charts in the browser as SVG, with the data in the file. Nothing is loaded from elsewhere.
+The file has the data of the charts, and a script (`page.js`) that draws them in the browser. It loads nothing from the
+network.
 """

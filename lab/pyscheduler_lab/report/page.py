@@ -1,7 +1,6 @@
-"""Writes a report as one HTML file: a table of all columns, the data of the charts, and the script that draws them.
+"""Write a report as one HTML file: a table, the data of the charts, and the script that draws them.
 
-The table is plain HTML, so it is there without the script. A content security policy in the file forbids the browser to
-load anything.
+The table does not need the script. A content security policy forbids the browser to load anything.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Computes the numbers of the charts for one run: at most a few hundred for each chart, from the measures of the run.
+"""Compute the numbers of the charts for one run.
 
-All charts over time divide the window of the run, from the first arrival to the last end, into equal parts. For a share
-of the GPU time, the mean of the parts, weighted by their GPU time, is the number in the table.
+Charts over time divide the run, from the first arrival to the last end, into equal parts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The tasks of the FGD paper's experiment in the order in which they arrive.
 
-The task list is sorted by name and shuffled. Then tasks that are drawn from the list, with replacement, are appended
-until the next one could exceed 130 % of the GPUs of the cluster. The times in the list are not used.
+The task list is shuffled. Then tasks are drawn from the list at random and appended, until the tasks request 130 % of
+the GPUs of the cluster. The times in the list are not used.
 
-Source: Weng et al., USENIX ATC 2023, section 6; the rules of the inflation are those of the authors' simulator.
+Source: Weng et al., USENIX ATC 2023, section 6; the authors' simulator.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """All runs of the FGD paper's experiment, and their means beside the published ones.
 
-A run is a task list, a policy and a seed; runs are independent, so several processes can divide them. The published
-results are of other draws, because the authors' seeds are those of Go's generator: only means can be compared, with a
-tolerance.
+A run has a task list, a policy and a seed. The authors' seeds are for Go's random generator, so single runs cannot be
+compared. The means of several seeds are compared, with a tolerance.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Run the FGD paper's experiment: place the arriving tasks one by one, and measure after each.
 
-The plugins decide, in the scheduling cycle of a profile (`OneByOne`). This module makes the objects, notes which node
-and which GPU each task got, and computes allocation and fragmentation from these notes.
+The scheduling cycle of a profile decides (`OneByOne`). This module notes which node and which GPU each task got, and
+computes allocation and fragmentation from these notes.
 """
 
 from __future__ import annotations

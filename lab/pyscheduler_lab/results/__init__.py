@@ -1,6 +1,4 @@
-"""Results of replays: the tables of a run, the columns of results, and the folder of a run (its bundle).
+"""Results of replays: the tables of a run, columns computed from the tables, and the folder of a run (its bundle).
 
-A column of results is a number that is computed from the tables alone. So another program can compute it again from a
-bundle. Belongs here: the schema of the tables, the columns, the comparison of runs, rules about results. Does not
-belong here: anything that decides during a replay.
+Columns depend on the tables alone, so another program can compute the columns of a bundle again.
 """

@@ -1,8 +1,7 @@
 """A bundle: the folder with everything about one run.
 
-It has each table as Parquet and CSV, `run.json` with the settings and the origin of the run, and in `inputs` a copy of
-each file that the settings name and that does not come with the lab. `jobs.parquet` and the other tables have no time
-of the real clock, so they are equal, byte by byte, for equal runs.
+It has each table as Parquet and CSV, and `run.json` with the settings and the versions of the code. Input files are
+copied into `inputs`, unless they come with the lab. Equal runs have equal tables, byte by byte.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The columns of results, each defined once: its name, unit and meaning, and how it is computed from the tables.
+"""The columns of results: name, unit, meaning, and how each is computed from the tables.
 
-`simulate --trace` prints the columns of one run, `--compare` those of several runs, and `lab check` compares them with
-ranges. `docs/reference/lab-columns.md` has the same definitions; a test compares them.
+`docs/reference/lab-columns.md` documents them; a test compares the page with this module.
 """
 
 from __future__ import annotations

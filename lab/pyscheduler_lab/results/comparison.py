@@ -1,7 +1,7 @@
-"""Compare policies by their runs: for each column of the results the mean over the seeds, and how certain it is.
+"""Compare policies: the mean of each column over the seeds, and its interval.
 
-The difference of two policies is taken seed by seed, and its interval is that of the mean of these differences, because
-a seed changes the arrivals for both policies in the same way. `results.intervals` says how intervals are computed.
+Two policies are compared seed by seed, because a seed changes the arrivals for both in the same way. The interval is
+that of the mean difference. `results.intervals` describes intervals.
 """
 
 from __future__ import annotations

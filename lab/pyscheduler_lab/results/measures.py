@@ -1,9 +1,8 @@
 """Facts about a run that several columns need, as arrays computed from its tables.
 
-A *run* of a job lasts from the moment when its minimum of workers is bound until its end, or until an eviction leaves
-fewer. All shares of time are over one window: from the first arrival to the last end of a job. If no job ended, the
-window ends with the last event. What happens later does not count in these shares: only jobs that never run are left
-then.
+A *run* of a job begins when its minimum of workers is bound. It ends with the job, or when an eviction leaves fewer
+workers. Shares of time are over one window, from the first arrival to the last end of a job. If no job ended, the
+window ends with the last event.
 """
 
 from __future__ import annotations

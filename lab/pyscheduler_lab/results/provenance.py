@@ -1,4 +1,4 @@
-"""The origin of a run: the versions of the distributions involved, the commit of a checkout, hashes of files."""
+"""The origin of a run: the versions of the code, the commit of a checkout, hashes of files."""
 
 from __future__ import annotations
 

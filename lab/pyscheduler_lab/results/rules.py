@@ -1,4 +1,4 @@
-"""Rules about results: ranges of columns, for the run as a whole, for classes of jobs and for teams.
+"""Rules about results: ranges of columns, for the whole run, for classes of jobs and for teams.
 
 A file of rules is YAML:
 
@@ -8,7 +8,7 @@ A file of rules is YAML:
       large:
         wait_p90_s: {max: 3600}
 
-A rule names a column and its `min`, its `max`, or both. A column without a value breaks every rule about it.
+A column without a value breaks its rule.
 """
 
 from __future__ import annotations

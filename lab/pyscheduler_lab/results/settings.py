@@ -1,4 +1,4 @@
-"""The settings of a run: everything that its tables depend on, beside the installed distributions."""
+"""The settings of a run: everything that its tables depend on, except the installed code."""
 
 from __future__ import annotations
 

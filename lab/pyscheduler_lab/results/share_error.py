@@ -1,4 +1,4 @@
-"""Measure how far the GPUs of each team were from its fair share while a trace was replayed."""
+"""Measure how far the GPUs of each team were from its fair share during a replay."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The four tables of a run: `jobs`, `pods`, `timeline` and `nodes`.
 
-`tables_of` makes them from a replay that has ended. A table is an Arrow table with a fixed schema, and has no time of
-the real clock and no name of the machine: equal runs have equal tables. Times are seconds of virtual time, rounded to
-the microsecond.
+A table is an Arrow table with a fixed schema. It has no time of the real clock, so equal runs have equal tables. Times
+are seconds of virtual time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Run the real scheduler on simulated clusters: replay traces of jobs, run scenario files, and report the results.
+"""Run the scheduler on simulated clusters: replay traces of jobs, run scenario files, and report the results.
 
-Belongs here: everything that runs the scheduler on simulated clusters. Does not belong here: a second implementation of
-scheduling; simulations run the same scheduler as users. The package opens no sockets, except to the extenders of a
-profile.
+Simulations run the scheduler that users run, not a model of it. The package opens no sockets, except to the extenders
+of a profile.
 """

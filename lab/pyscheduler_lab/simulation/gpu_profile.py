@@ -1,4 +1,4 @@
-"""Let a profile share GPUs in a simulation, whose nodes have no programs that write which device a pod got."""
+"""Let a profile share GPUs in a simulation, where no program on the node reports which device a pod got."""
 
 from __future__ import annotations
 

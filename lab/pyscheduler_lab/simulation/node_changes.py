@@ -1,17 +1,15 @@
 """Change the nodes of a replay while it runs: drains, losses, additions, and node groups that grow and shrink.
 
-A drain makes a node unschedulable and evicts its pods. A lost node is in the state that Kubernetes' node controller
-gives a node whose kubelet is silent: the condition Ready is Unknown, and the taint `node.kubernetes.io/unreachable`
-keeps pods away and evicts those that are there, each after the time that it tolerates the taint (five minutes unless it
-says otherwise). The job of a pod goes on until the pod is evicted. A removed node takes its pods with it.
+A drain makes a node unschedulable and evicts its pods. A lost node gets the condition and the taint that Kubernetes'
+node controller gives it if the kubelet is silent. The taint evicts a pod after the time for which the pod tolerates it;
+until then, the pod's job continues. A removed node takes its pods with it.
 
-A node group gets nodes for pods that are unschedulable and would fit on a node of its shape: as many as a first-fit
-packing needs, less those that are on their way. A node without pods for some time is removed, unless the group is then
-too small.
+A node group gets new nodes for pods that are unschedulable and would fit on one. A new node takes some time to come. A
+node without pods for some time is removed, unless the group has its minimum.
 
-A replay waits for nodes that come or return, and for planned changes (`is_expected`, `last_event`). It does not wait
-for random failures: they never end. Of the nodes that fail at random, it waits for those that were away when jobs last
-arrived, ended or lost or got a node. These jobs have not seen all nodes since.
+A replay waits for planned changes, and for the return of drained and lost nodes. Random failures never end, so the
+replay does not wait for the next one. It waits for the return of a node that failed at random only if a job has had an
+event (an arrival, an end, a binding, a loss of its node) since the failure.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Place pods one by one, each in one scheduling cycle, on nodes that stay.
+"""Place pods one by one, each in one scheduling cycle, without time.
 
-A packing experiment asks only which node each pod gets; there is no time in it. `OneByOne` runs the scheduling cycle of
-the scheduler that ships, from the snapshot to Permit, without its queue and its binding cycles: a pod is tried as soon
-as it comes. If it fits, it holds its node for ever; if it fits nowhere, it is dropped.
-
-The scheduler reads the nodes once, from a read-only cluster, and its loop never runs. So no call needs an event loop.
+`OneByOne` runs the scheduling cycle, from the snapshot to Permit, without the queue and binding cycles. If a pod fits
+nowhere, it is dropped. The nodes are read once, and no call needs an event loop.
 """
 
 from __future__ import annotations

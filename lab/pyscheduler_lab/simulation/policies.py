@@ -1,8 +1,7 @@
-"""Policies by name: profiles of the scheduler that a trace can be replayed under.
+"""Policies by name: scheduler profiles under which a trace can be replayed.
 
-A policy is a configuration, of which a replay uses the first profile. A profile that enables `Batch` schedules jobs
-from queues: in most of them, each team of the trace has a queue; all workers of a job are placed together. Any other
-profile schedules pod by pod, and has no queues.
+A profile that enables the plugin Batch has queues, and places all workers of a job together. In most of them, each team
+of the trace has a queue. Other profiles schedule pod by pod, without queues.
 """
 
 from __future__ import annotations

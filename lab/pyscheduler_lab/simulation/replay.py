@@ -1,12 +1,12 @@
-"""Replay a trace of jobs: they arrive, wait until enough of their workers are bound, run, and end.
+"""Replay a trace of jobs in virtual time: jobs arrive, wait until enough of their workers are bound, run, and end.
 
-The replay runs the real scheduler in virtual time. With the fidelity `full`, its client talks to an API server in this
-process; with `decisions`, to typed objects in memory, which is faster and decides the same (`replay_cluster`). A job of
-several workers is a pod group, of the kind that the profile's group plugin reads. If the profile has no group plugin,
-the job is a PodGroup of scheduler-plugins, which has no effect. A job of one worker is a pod without a group, unless
-the profile has queues. When the minimum of workers of a job is bound, the job runs for its duration. Then its objects
-are deleted. If evictions leave fewer workers, the replay restarts the job, as a job controller does: it creates all
-workers again, and the job runs for its whole duration again. Otherwise, only the evicted worker is created again.
+With the fidelity `full`, the scheduler talks to an API server in this process. With `decisions`, it reads typed objects
+in memory, which is faster and decides the same (`replay_cluster`).
+
+A job of several workers is a pod group of the kind that the profile's plugins read. A job of one worker is a pod
+without a group, unless the profile has queues. When the minimum of workers of a job is bound, the job runs for its
+duration, and its objects are deleted. If evictions leave fewer workers than the minimum, all workers are created again,
+and the job begins again. Otherwise, only the evicted worker is created again.
 
 Differs from a real cluster: watches never end, and all workers of a job run as soon as they are bound.
 """

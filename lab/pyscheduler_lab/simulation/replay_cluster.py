@@ -1,8 +1,7 @@
-"""The two clusters on which traces are replayed: with an API server in this process, or with typed objects only.
+"""The two clusters on which traces are replayed: with an API server in this process, or with typed objects in memory.
 
-`ServedCluster` is an embedded API server; the scheduler uses the client of real clusters. `DecisionCluster` keeps typed
-objects, without events, and of conditions that say why a pod waits only the message. Both make the same decisions at
-the same virtual times.
+The typed objects are faster: there are no events, and no JSON. Both clusters lead to the same decisions at the same
+virtual times.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Measure a replay of a job trace: the state of each job, and the GPUs in use over time.
 
-A pod holds its GPUs while it is bound, or waits at Permit with a reservation. A GPU is *used* only from the moment when
-its job starts; until then, the incomplete job holds it without using it. A job starts when its minimum of workers is
-bound, which is all of them unless the trace says less.
+A pod *holds* its GPUs while it is bound, or waits at Permit. The GPUs are *used* from the moment when the job starts,
+which is when its minimum of workers is bound.
 """
 
 from __future__ import annotations

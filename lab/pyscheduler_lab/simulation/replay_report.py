@@ -1,4 +1,4 @@
-"""Counts and cost of a replay. Times and waits of jobs are in the tables of `pyscheduler_lab.results`."""
+"""Counts and cost of a replay."""
 
 from __future__ import annotations
 

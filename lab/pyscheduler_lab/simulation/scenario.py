@@ -1,8 +1,6 @@
 """Read scenario files: what happens in small clusters, step by step, and the expected results.
 
-A file is YAML with profiles and scenarios. The page `docs/reference/scenarios.md` documents its schema, version 1.
-Reading checks the form of each step, references to profiles, and that ids are unique. A `ConfigError` has all mistakes
-in scenarios, one problem each.
+`docs/reference/scenarios.md` documents the format.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Run scenarios step by step: after each step, wait until the cluster is at rest, and check its invariants.
+"""Run scenarios step by step, and check after each step that no node is overcommitted.
 
-A step `expect` checks expectations.
+The groups that a scenario lists in `never_partial` must also be whole.
 """
 
 from __future__ import annotations

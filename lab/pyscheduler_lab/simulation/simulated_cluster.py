@@ -1,8 +1,7 @@
-"""A simulated cluster with the real scheduler; most kinds of scenario steps are methods.
+"""A simulated cluster in virtual time; most kinds of scenario steps are methods.
 
-The scheduler and its client are those that ship. They talk to the embedded API server in the same process, and their
-clock is virtual. A simulated kubelet runs bound pods. Objects are created through the API server, which validates them
-and fills in defaults.
+It has an API server in this process, the scheduler with its client, and a simulated kubelet. The API server validates
+objects and fills in defaults.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Run a cell (one run of a sweep), unless the folder of the sweep has its bundle already.
+"""Run a cell (one run of a sweep), unless the folder of the sweep has its results already.
 
-A bundle is written into a folder of its own, and renamed when it is complete. So a sweep that is killed leaves no
-incomplete bundle that counts. A bundle counts for a cell if it has the settings of the cell, the same content of all
-inputs, and the same versions of the code, and if nobody changed its files. Otherwise, the cell runs again and the new
-bundle replaces the old one.
+Stored results count if they are for the same settings, inputs and versions of the code, and if no file was changed.
+Results are written to a temporary folder, which is renamed at the end. So incomplete results of a sweep that was killed
+do not count.
 """
 
 from __future__ import annotations

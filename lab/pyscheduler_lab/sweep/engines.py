@@ -1,6 +1,6 @@
 """Engines run the cells (single runs) of a sweep: one after the other, on processes of this machine, or on Ray.
 
-The order in which cells end differs; their results do not, because each cell has its own settings and random draws.
+The results do not depend on the engine.
 """
 
 from __future__ import annotations

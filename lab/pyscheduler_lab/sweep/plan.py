@@ -1,7 +1,7 @@
-"""The file of a sweep: traces, clusters, profiles, weights and seeds, whose combinations are the runs (cells).
+"""The file of a sweep: traces, clusters, profiles, weights and seeds, and settings for all runs.
 
-The other keys are settings of all runs. The plan loads each profile and reads each trace before the first run, so that
-mistakes are found early. Paths in the file are relative to the folder of the file.
+Profiles and traces are read before the first run, so that mistakes are found early. Paths in the file are relative to
+the folder of the file.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The table of a sweep: for each profile and its weights on each trace and cluster, a mean of each column of results.
+"""The table of a sweep, with the mean of each column of results over the seeds, and its 95 % interval.
 
-A sweep repeats each combination with several seeds. The table has the mean over the seeds with its 95 % interval, and
-the difference to the first profile with its first weights, on the same trace and cluster. The difference is taken seed
-by seed (see `results.comparison`). A run that failed has no values.
+It has a line for each profile and its weights on each trace and cluster. It also has the difference to the first line
+of the same trace and cluster. A run that failed has no values.
 """
 
 from __future__ import annotations

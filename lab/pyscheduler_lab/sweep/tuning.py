@@ -1,11 +1,11 @@
 """Search for weights that minimise or maximise a column of results, with Optuna's tree-structured Parzen estimator.
 
 The file is that of a sweep with one trace, cluster and profile. A trial runs the profile with the weights that Optuna
-proposes, once for each seed. The search keeps no state on disk: with its seed, Optuna proposes the same weights again
-for the same results, so a search that was killed repeats its trials from their stored results.
+proposes, once for each seed. If a search is repeated, Optuna proposes the same weights, so a search that was killed
+finds its first trials in the stored results.
 
-The weights of the best trial were chosen for the seeds of the search, so their results look better than they are. They
-are compared with the untuned profile on as many other seeds.
+The best weights were chosen for the seeds of the search, so their results look better than they are. So they are
+compared with the weights of the profile on other seeds.
 """
 
 from __future__ import annotations

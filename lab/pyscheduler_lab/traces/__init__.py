@@ -1,8 +1,4 @@
-"""Traces of jobs: the model of a job, the schema of trace files, and readers of other forms.
-
-Belongs here: whatever turns a file into jobs. Does not belong here: nodes (`clusters`), and what runs the jobs
-(`simulation`).
-"""
+"""Traces of jobs: the model of a job, the schema of trace files, and readers of other file formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result of a reader of traces, the note about columns that it does not read, and the check of its jobs."""
+"""What a reader of traces returns: jobs, and notes about what it left out."""
 
 from __future__ import annotations
 

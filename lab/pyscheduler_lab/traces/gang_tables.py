@@ -1,8 +1,8 @@
-"""Read the tables of jobs with arrival, size and duration: Philly, Kalos, Alibaba 2017, and files in the same form.
+"""Read tables of jobs with arrival, size and duration: Philly, Kalos, Alibaba 2017, and files in the same form.
 
-The columns have units in their names (`arrival_s`, `cpu_milli_per_worker`). In a file with `nodepack_workers`, each job
-can also be divided into as few workers as nodes allow. Files without the column `memory_mib_per_worker` may have
-`memory_norm_per_worker`, a share of the memory of the largest machine, which is taken to be 1 TiB.
+Column names have units (`arrival_s`, `cpu_milli_per_worker`). With the column `nodepack_workers`, a job can also be
+divided into as few workers as nodes allow. `memory_norm_per_worker` is a share of the memory of the largest machine,
+which is taken to be 1 TiB.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Read the pods of a cluster as jobs, from any form that `data.objects` reads.
+"""Read the pods of a cluster as jobs, from a dump or a recording (see `data.objects`).
 
-A pod arrives when it was created (in a recording: when its first change was recorded), and runs for the time from its
-start to its end. A pod that had not ended runs until the replay ends. Pods of one group with equal node selectors and
-equal requests for CPU, memory and GPUs are the workers of one job. Left out are pods that belong to a node (of a
-DaemonSet, or static ones), pods that ended, if their start or end is unknown, and pods that were deleted before they
-had a node.
+A pod arrives when it was created, and runs for the time from its start to its end. A pod without an end runs until the
+replay ends. Equal pods of one group are the workers of one job. Some pods are left out: pods of DaemonSets, static
+pods, pods that ended at an unknown time, and pods that were deleted before they had a node.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Read the task lists of openb, a production GPU cluster: pods that share GPUs, and pods that need certain GPU models.
+"""Read the task lists of openb, a production cluster where pods share GPUs and some need certain GPU models.
 
-A task arrives when it was created, and runs for the time between its scheduling and its deletion; a task that was never
-scheduled, for the time between its creation and its deletion. A list without times is a list of demands: the tasks
-arrive one second after another and run until the replay ends.
+A task arrives when it was created, and runs from its scheduling to its deletion. In a list without times, a task
+arrives each second and runs until the replay ends.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The schema of traces: one row for each job. `COLUMNS` is its only definition; the documentation has the same table.
+"""The schema of traces: one row for each job.
 
-Columns that the schema does not know are passed on to the results.
+Columns that the schema does not know are copied to the results.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Read the Standard Workload Format of the Parallel Workloads Archive.
 
-A line has 18 numbers, -1 for unknown ones. Lines that begin with `;` are comments, and some of them name properties of
-the cluster, such as `; MaxProcs: 128`. A job of P processors becomes pods with one CPU per processor. If the header
-says how many processors a node has (MaxProcs and MaxNodes), the job has as few pods as possible, each at most as large
-as a node; otherwise, or with `--shape worker`, one pod per processor. Source:
-https://www.cs.huji.ac.il/labs/parallel/workload/swf.html.
+A line has 18 numbers, -1 for unknown ones. Comments begin with `;`. Some comments name properties of the cluster, such
+as `; MaxProcs: 128`. A job of P processors requests P CPUs. If `MaxProcs` and `MaxNodes` give the size of a node, the
+job has as few pods as possible. Without them, or with `--shape worker`, it has one pod per processor.
+
+Source: https://www.cs.huji.ac.il/labs/parallel/workload/swf.html.
 """
 
 from __future__ import annotations

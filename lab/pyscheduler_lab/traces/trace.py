@@ -1,7 +1,6 @@
 """A trace: jobs in order of arrival, and where they come from.
 
-`Trace.read` takes the name of a trace that comes with the lab, or the path of a file or of a folder of recordings. The
-form of a file is found from its content.
+`Trace.read` takes the name of a trace that comes with the lab, or a path. The content of a file says its format.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Changes a dump of a cluster in memory, and then lets the scheduler place the pods without a node.
+"""Change a dump of a cluster in memory, and let the scheduler place the pods that have no node then.
 
-`dump` reads the files, `change` removes and adds nodes, `profiles` chooses the configuration, `run` lets the scheduler
-work in virtual time, `answer` compares the placements, and `scale` looks for the smallest number of nodes. No module
-writes to a real cluster.
+`dump` reads files, `change` changes nodes, `profiles` chooses the configuration, `run` runs the scheduler, and `answer`
+compares the placements. `scale` looks for the smallest number of nodes. Nothing is written to a real cluster.
 """

@@ -1,8 +1,7 @@
-"""Changes the objects of a dump: removes nodes with what runs on them, adds nodes, and completes what the dump lacks.
+"""Change the objects of a dump: remove and add nodes, and add objects that the dump lacks.
 
-The pods of a removed node are evicted. A pod with a controller is created again: it is pending in the changed cluster,
-under the same name, so that the answer can compare. A pod without a controller is lost. Pods that belong to one node
-only, those of DaemonSets and static pods, end with their node.
+The pods of a removed node are evicted. A pod with a controller is created again under the same name, so that the
+results can be compared. A pod without a controller is lost. Pods of DaemonSets and static pods end with their node.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Reads a dump of a cluster: manifests, a snapshot of pyscheduler, or a snapshot of KAI-Scheduler.
+"""Read a dump of a cluster: manifests, a snapshot of pyscheduler, or a snapshot of KAI-Scheduler.
 
-Manifests are those of `kubectl get -o yaml`. A snapshot of pyscheduler is the zip file of `/debug/snapshot`. A snapshot
-of KAI-Scheduler is the zip file of `/get-snapshot`: its member `snapshot.json` has lists of objects by kind, in which
-Go leaves out `kind` and `apiVersion`, and writes absent fields as null.
+Manifests are what `kubectl get -o yaml` prints. A snapshot of pyscheduler is the zip file of `/debug/snapshot`. A
+snapshot of KAI-Scheduler is the zip file of `/get-snapshot`, whose lists of objects have no `kind` and `apiVersion`.
 
 Source: NVIDIA/KAI-Scheduler, `pkg/scheduler/plugins/snapshot/snapshot.go`.
 """

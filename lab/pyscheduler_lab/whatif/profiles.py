@@ -1,13 +1,12 @@
-"""Chooses the configuration of a what-if.
+"""Choose the configuration of a what-if.
 
-The first of these that exists is used:
+The first of these that is given:
 
-- `--profile`: one profile (the defaults of a batch system such as KAI, a policy of `simulate --compare`, or a profile
-  of a file) schedules all pods
-- the file of `--config`
-- the configuration in a snapshot of pyscheduler
-- a profile for each `schedulerName` in the dump: the defaults of a batch system for the name that most jobs of that
-  system have, and kube-scheduler's default profile for all other names
+1. `--profile`: one profile that schedules all pods
+2. `--config`
+3. the configuration in a snapshot of pyscheduler
+4. a profile for each `schedulerName` in the dump: for a batch system, the system's defaults; for others,
+   kube-scheduler's default profile
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Lets the scheduler work on the objects of a dump, in memory and in virtual time, until it is at rest.
+"""Run the scheduler on the objects of a dump, in memory and in virtual time, until the cluster is at rest.
 
-The objects are stored in an embedded API server with their uids and times, because claims and owners refer to uids, and
-batch systems sort jobs by age. Objects with a uid are stored even if they are not valid: a snapshot has only the fields
-that a scheduler reads. The scheduler that runs on clusters places the pods; a simulated kubelet runs them and removes
-what is evicted. An evicted pod that has a controller is created again.
+The objects keep their uids and times, because claims and owners refer to uids, and batch systems sort jobs by age. A
+snapshot has few fields of an object. So an object with a uid is stored even if the API server would refuse it. A
+simulated kubelet runs bound pods. An evicted pod that has a controller is created again.
 
-At rest means: no pod was created, placed or deleted for ten minutes of virtual time, and no pod waits at Permit. In
-this time, each unschedulable pod is retried at least once.
+At rest means: no pod was created, placed or deleted for ten minutes of virtual time, and no pod waits at Permit. In ten
+minutes, each unschedulable pod is retried.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Looks for the smallest number of nodes of one shape with which nothing that could run stays pending.
+"""Look for the smallest number of new nodes with which no pod stays pending that could run.
 
-With one new node for each pending pod, a pod that still waits waits for something else: it is larger than the node, its
-queue is full, its claim is missing. Such pods never fit. The number of nodes is doubled until all others have a node,
-and then bisected. So unless the result is 0, one node fewer was tried, too, and leaves pods pending.
+First, one new node is added for each pending pod. A pod that is still pending then does not need nodes: for example,
+its queue is full. Such pods are ignored. The number of nodes is then doubled until the other pods have a node, and
+bisected.
 """
 
 from __future__ import annotations

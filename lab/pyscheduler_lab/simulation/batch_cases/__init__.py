@@ -1,1 +1,1 @@
-"""Repeat recorded decisions of batch schedulers: a case is a cluster or some queues, and the decision."""
+"""Repeat recorded decisions of other batch schedulers. A case has a cluster, or a few queues."""

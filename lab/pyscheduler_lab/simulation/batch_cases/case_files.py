@@ -1,4 +1,4 @@
-"""Read files of cases for batch schedulers, and return the decisions for each case in the order of the file."""
+"""Read files of cases for batch schedulers, run the cases, and return their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run cases of KAI-Scheduler: run one scheduling cycle on a small cluster, and return all decisions.
+"""Run cases of KAI-Scheduler: one scheduling cycle on a small cluster.
 
 Cases and results have the form of recorded cycles of KAI-Scheduler. Times in a case are seconds before the cycle.
 """

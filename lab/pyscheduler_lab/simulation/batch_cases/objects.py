@@ -1,7 +1,6 @@
 """Run cases of batch scheduling with the whole scheduler: API objects, a batch profile, and one scheduling round.
 
-A case becomes Nodes, Pods, PriorityClasses, Queues and PodGroups, whose uids are the names in the case. The scheduler
-lists these objects from a read-only cluster, so it reads, filters and decides with the same code as on a live cluster.
+A case becomes Nodes, Pods, PriorityClasses, Queues and PodGroups, which the scheduler reads as from a real cluster.
 """
 
 from __future__ import annotations

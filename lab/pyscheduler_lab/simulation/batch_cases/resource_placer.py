@@ -1,4 +1,4 @@
-"""Find nodes in cases without filters: a node's only limit is its number of pods; scores follow kube-scheduler's."""
+"""Find nodes in cases without filters. A node's only limit is its number of pods."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Run hand-made cases of queues and fairness with the queue policies of Volcano and kube-batch.
 
-Amounts in the cases are whole units: cpu in cores, and memory in GiB. Pods are not counted.
+Amounts in the cases are whole units: cpu in cores, and memory in GiB.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The kubelets of all nodes of a `TypedCluster`, and a feed that reports changes a moment after the write.
+"""The kubelets of a `TypedCluster`, and a feed of changes in batches.
 
-The order of events within one instant of virtual time is that of a simulation with an API server: there, too,
-controllers read changes in batches, from a timer that the first change sets.
+A simulation with an API server also reads changes in batches, from a timer that the first change sets. So events of one
+instant of virtual time have the same order in both.
 """
 
 from __future__ import annotations

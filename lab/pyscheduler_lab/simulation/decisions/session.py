@@ -1,7 +1,6 @@
 """A scheduler on a `TypedCluster` in virtual time, for programs that ask for decisions one after the other.
 
-Objects are added as manifests or as typed objects. `settle` runs the scheduler until nothing is left to do at this
-instant, and `advance` lets time pass. `node_of` and `reason_of` return what was decided.
+`settle` runs the scheduler until it has nothing left to do at this instant. `advance` lets time pass.
 
     async with Session(load("profile.yaml")) as session:
         session.add(*nodes, pod)

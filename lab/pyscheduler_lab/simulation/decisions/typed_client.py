@@ -1,8 +1,8 @@
-"""The scheduler's client of a `TypedCluster`: informers, reads and writes without a wire in between.
+"""The scheduler's client of a `TypedCluster`: informers, reads and writes without JSON or HTTP.
 
-Requests take a turn of the event loop, and wait for the rate limit of the configuration, as over a transport; handlers
-of changes run one turn after the write. So decisions and their virtual times are those of a simulation with an API
-server. Events are dropped, and of a condition that says why a pod waits, only the message is kept.
+Decisions and their virtual times shall be those of a simulation with an API server. So requests take a turn of the
+event loop and wait for the rate limit of the configuration, and handlers run a turn after the write. Events are
+dropped.
 """
 
 from __future__ import annotations

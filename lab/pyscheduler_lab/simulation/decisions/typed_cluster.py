@@ -1,11 +1,11 @@
 """The objects of a cluster, decoded and in memory, without an API server.
 
-A `TypedCluster` does what an API server does as far as decisions depend on it: it completes pods with defaults and the
-priority of their class, binds them, applies patches, and marks deleted pods that have a grace period. Each write gives
-the object a new version and is announced to the listeners at once, as a typed object.
+A `TypedCluster` does what decisions depend on: it fills in defaults and the priority of a pod's class, binds pods,
+applies patches, and marks deleted pods that have a grace period. A write changes the object's version and calls the
+listeners.
 
-Differs from an API server: objects are not validated, and quotas, webhooks and permissions do not exist. A condition
-that only says why a pod waits is not written; `reasons` has its message. Equal specs of pods are one object.
+Differs from an API server: objects are not validated, and there are no quotas, webhooks and permissions. Why a pod
+waits is not written to its condition; `reasons` has the message.
 """
 
 from __future__ import annotations
