@@ -1,11 +1,11 @@
 """The Common Expression Language (CEL), as Kubernetes 1.36 evaluates it.
 
-Belongs here: the language (`parser`, `macros`, `checker`, `plan`), its functions (`library`, `library_kubernetes`), and
-the limits on what an expression may use (`meter`). Does not belong here: knowledge of objects or devices; I/O; clocks.
-
 `compile_expression` returns a `Program`, which evaluates the expression with values for its variables. Compilation and
-evaluation take a `Meter`, which counts cost, memory and steps (small units of computing time). So an expression of an
-untrusted user can neither fill the memory nor block its caller.
+evaluation take a `Meter`, which limits cost, memory and time. So an expression of an untrusted user cannot fill the
+memory or block its caller.
+
+The language is in `parser`, `macros`, `checker` and `plan`. Its functions are in `library` and `library_kubernetes`.
+The package knows no Kubernetes objects, and does no I/O.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Evaluate attributes: a variable or value with the fields and indices after it, as in ``device.attributes["x"].y``.
 
-As in cel-go, a whole chain of fields is one attribute. One optional field (``a.?b.c``) makes all fields after it
-optional.
+If one field is optional (``a.?b.c``), the fields after it are optional, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Turns a call into a Python function that evaluates the arguments, charges the cost and runs the matching overload."""
+"""Make a Python function from a call. It evaluates the arguments, charges the cost and runs the matching overload."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The cost of each function call, by function and overload.
 
-A cost depends on the arguments alone, so it is charged before the function runs. `FAILED` stands for an argument whose
-evaluation failed. Source: cel-go 0.26, `interpreter/runtimecost.go` and `ext`; Kubernetes 1.36, `cel/library/cost.go`.
+Costs are charged before a function runs. `FAILED` stands for an argument whose evaluation failed.
+
+Source: cel-go 0.26, `interpreter/runtimecost.go` and `ext`; Kubernetes 1.36, `cel/library/cost.go`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The signatures of all functions that expressions can call, as the type checker reads them.
+"""The signatures of the functions that expressions can call, for the type checker.
 
-Each entry is an overload: a name, ``=``, and a signature, as in ``contains_string=.(string,string)bool``. A signature
-that begins with a dot belongs to a method. Its first parameter is the value on which the method is called, such as
-``x`` in ``x.contains(y)``. ``T``, ``K`` and ``V`` stand for any type. Source: cel-go's and Kubernetes' libraries, as
-Kubernetes 1.36 enables them for stored expressions.
+Each entry has a name, ``=``, and a signature, as in ``contains_string=.(string,string)bool``. A signature of a method
+begins with a dot. Its first parameter is the value on which the method is called: ``x`` in ``x.contains(y)``. ``T``,
+``K`` and ``V`` stand for any type.
+
+Source: cel-go's and Kubernetes' libraries, as Kubernetes 1.36 enables them for stored expressions.
 """
 
 from __future__ import annotations

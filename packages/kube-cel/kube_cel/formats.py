@@ -1,4 +1,4 @@
-"""The CEL library ``format``: named formats, such as ``dns1123Label``, against which an expression can check a string.
+"""The CEL library ``format``: named formats for strings, such as ``dns1123Label``.
 
 Source: Kubernetes' CEL library ``format``; the messages are those of `k8s.io/apimachinery/pkg/util/validation`.
 """

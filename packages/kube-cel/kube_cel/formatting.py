@@ -1,4 +1,4 @@
-"""The CEL function ``format`` of strings, as in ``'%d pods'.format([3])``: it writes values into a text.
+"""The CEL function ``format``, which writes values into a text: ``'%d pods'.format([3])``.
 
 Source: cel-go 0.26, `ext/formatting.go`, in the version that Kubernetes 1.36 enables.
 """

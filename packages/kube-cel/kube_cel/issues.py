@@ -1,4 +1,4 @@
-"""Collects the errors in an expression, and raises them as one exception in cel-go's format."""
+"""Collect the errors in an expression, and raise them as one exception in cel-go's format."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """CEL's library functions in Python, by overload: strings, lists, sets, optional values and regular expressions.
 
-Each function takes the `Meter`, and arguments of the types that `declarations` lists for its overload. Source: cel-go
-0.26, `ext`, and Kubernetes 1.36, `k8s.io/apiserver/pkg/cel/library`.
+The first argument of a function is the `Meter`.
+
+Source: cel-go 0.26, `ext`, and Kubernetes 1.36, `k8s.io/apiserver/pkg/cel/library`.
 """
 
 from __future__ import annotations

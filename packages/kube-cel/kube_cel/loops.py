@@ -1,7 +1,7 @@
 """Evaluate the macros that loop over a list or map: ``all``, ``exists``, ``map`` ...
 
-cel-go rewrites a loop as a few expressions. This module has a Python loop for each kind of macro, and charges what
-these expressions would cost. For each iteration, the `Meter` counts steps in proportion to the size of the loop's body.
+cel-go rewrites a loop as a few expressions. This module has a Python loop for each kind of macro, and charges the cost
+of cel-go's expressions.
 """
 
 from __future__ import annotations

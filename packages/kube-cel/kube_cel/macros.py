@@ -1,7 +1,6 @@
 """Expand macros: calls such as ``has(...)`` and ``list.all(...)``, which the parser replaces by other syntax trees.
 
-Each function gets the call as it was written and returns the tree that replaces it. Source: cel-go 0.26, `parser`,
-`cel` and `ext`; of each library in `ext`, the version that Kubernetes 1.36 enables.
+Source: cel-go 0.26, `parser`, `cel` and `ext`; of each library in `ext`, the version that Kubernetes 1.36 enables.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""Counts and limits the cost, memory and time of one compilation or evaluation.
+"""Count and limit the cost, memory and time of a compilation or evaluation.
 
-Cost is counted as cel-go counts it, so that an expression that costs too much for Kubernetes fails here, too. Memory
-and time are also counted and limited, because cel-go's cost says little about memory and time. For example, one call
-can build a text of megabytes, or compare lists that contain the same large parts again and again.
+Cost is counted as in cel-go, so an expression that costs too much for Kubernetes fails here, too. cel-go's cost says
+little about memory and time: a cheap call can build a text of megabytes. So memory and time are also counted.
 
-Time is counted in steps; one step takes about 0.1 to 1 microseconds. Loops and functions that walk through data call
-`Meter.tick`. After each `QUANTUM` steps the meter calls `pause`, which the caller supplies. `pause` may let other work
-run before it returns, or raise an error to end the evaluation.
+Time is counted in steps of about 0.1 to 1 microseconds. After each `QUANTUM` steps, the meter calls `pause`, which the
+caller supplies. `pause` may let other work run, or raise an error to end the evaluation.
 
 Differs from kube-scheduler: an expression that needs too much memory fails like an expression that costs too much.
 """

@@ -1,4 +1,7 @@
-"""Parses IP addresses and networks for CEL. Source: Kubernetes' CEL libraries ``ip`` and ``cidr``; Go's `net/netip`."""
+"""Parse IP addresses and networks for CEL.
+
+Source: Kubernetes' CEL libraries ``ip`` and ``cidr``; Go's `net/netip`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The parser: turns the text of an expression into its syntax tree, and expands macros.
+"""The parser: turn the text of an expression into its syntax tree, and expand macros.
 
-As in cel-go, the depth to which grammar rules nest is limited. The parser's functions call each other at most three
-times per level, so that the deepest expression stays within Python's recursion limit.
+As in cel-go, the nesting of an expression is limited, so that Python's recursion limit is not reached.
 
 Differs from kube-scheduler: only the first syntax error of an expression is reported, and the message is shorter.
 """

@@ -1,9 +1,8 @@
-"""Turns a checked syntax tree into Python functions that evaluate it.
+"""Turn a checked syntax tree into Python functions that evaluate it.
 
-Each node of the tree becomes a function that takes a `Meter` and returns a value, or raises `CelError`. cel-go computes
-some values once, before any evaluation, and does not count them as a cost of the evaluation. This module does the same
-for these values: lists and maps of constants, conversions of constants, membership in a list of constants, and literal
-regular expressions.
+The function of a node takes a `Meter` and returns a value, or raises `CelError`. As in cel-go, some values are computed
+once, before the first evaluation, and cost nothing later: for example, lists of constants and literal regular
+expressions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`compile_expression` compiles an expression to a `Program`, which can be evaluated any number of times."""
+"""`compile_expression` compiles an expression to a `Program`, which can be evaluated many times."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """Kubernetes quantities in expressions, such as ``1.5Gi`` or ``500m``: parsing, order and sums.
 
 Whether a quantity counts as an integer depends on how Kubernetes stores it, so this module stores quantities the same
-way. Source: `k8s.io/apimachinery/pkg/api/resource`.
+way.
+
+Source: `k8s.io/apimachinery/pkg/api/resource`.
 """
 
 from __future__ import annotations

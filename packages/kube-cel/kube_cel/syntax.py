@@ -1,7 +1,7 @@
 """The nodes of an expression's syntax tree.
 
-The checker stores its results in the nodes: the type, and for calls the overloads that can apply. A macro may use a
-part of its input in two places of its expansion. Then both places refer to the same node.
+The checker stores types in the nodes, and the possible overloads of calls. If a macro uses a part of its input in two
+places, both places have the same node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """CEL's types, as the type checker uses them.
 
-A `TypePool` makes only one object for equal types, so that large types are compared fast. Types that repeat a part
-share its object. Each compilation has a pool; another one belongs to the signatures of functions.
+Equal types of one `TypePool` are the same object, so comparing large types is fast. A compilation has a pool of its
+own; the signatures of functions have another.
 """
 
 from __future__ import annotations

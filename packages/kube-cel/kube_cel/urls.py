@@ -1,4 +1,7 @@
-"""Parses URLs and query strings for CEL. Source: Kubernetes' CEL library ``url``, and Go's `net/url`."""
+"""Parse URLs and query strings for CEL.
+
+Source: Kubernetes' CEL library ``url``, and Go's `net/url`.
+"""
 
 from __future__ import annotations
 

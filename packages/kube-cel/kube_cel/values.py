@@ -1,8 +1,7 @@
 """The Python classes of CEL's values.
 
-bool, int, float, str, bytes and None are Python's own. An unsigned integer is a `UInt`; a list is a Python list, a
-range, or a `Rope` of concatenated lists; a map is a `Map`. Other values, CEL's and those of Kubernetes' libraries, have
-classes in this module. No value is ever changed once an expression can see it.
+bool, int, float, str, bytes and None are Python's own. An unsigned integer is a `UInt`. A list is a Python list, a
+range, or a `Rope` of concatenated lists. A map is a `Map`. Other values have classes in this module.
 """
 
 from __future__ import annotations

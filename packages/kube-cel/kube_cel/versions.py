@@ -1,7 +1,7 @@
-"""Semantic versions, as in version attributes of devices and in the CEL function ``semver(...)``.
+"""Semantic versions: attributes of devices, and the CEL function ``semver(...)``.
 
-A version is kept as a tuple that sorts by precedence; build metadata does not count. The texts of errors are those of
-blang/semver, the parser that kube-scheduler uses.
+A version is a tuple that sorts by precedence, without build metadata. Errors have the texts of blang/semver, which
+kube-scheduler uses.
 """
 
 from __future__ import annotations

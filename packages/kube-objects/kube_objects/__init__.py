@@ -1,12 +1,9 @@
-"""Kubernetes objects as the scheduler reads them, and the pure functions that read them.
+"""Kubernetes objects as the scheduler reads them: immutable types, and functions that read them.
 
-Belongs here: types for small immutable objects that are decoded once from JSON, the codec, the table of kinds,
-quantities, selectors, taints and tolerations, a pod's resource requests, timestamps, the `Clock`, and the base class of
-all errors. Any package may import this one, so it needs only msgspec and the standard library, and does no I/O.
+The package also has the JSON codec, the table of kinds, quantities, selectors, the interface `Clock`, and the base
+class of all errors. Any package may import it, so it needs only msgspec and the standard library, and does no I/O.
 
-Does not belong here: any decision about the node on which a pod runs.
-
-`kube_objects.meta` states the rules for all types of objects: collections are never ``None``, objects never change.
+`kube_objects.meta` has the rules for the types of objects.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The types of affinity to nodes and to other pods, and of topology spread constraints.
 
-The module has no code beside the types. `kube_objects.selectors` evaluates the selectors in them.
+`kube_objects.selectors` and `kube_objects.node_selectors` evaluate the selectors.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Caches for results computed from parts of objects, limited so that users' objects cannot fill the memory.
 
 `functools.lru_cache` limits only the number of entries. But a pod's node affinity may be a megabyte long, and a user
-may create many pods, each with a different one. So each new entry also adds the size of its encoded arguments to the
-sum of its cache. When the sum exceeds 2 MiB, the whole cache is cleared and the sum starts again.
+may create many pods with different ones. So the sizes of the arguments are added up. When the sum exceeds 2 MiB, the
+cache is cleared.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The PersistentVolumeClaims of a pod, and the storage classes of claims and volumes.
 
-A pod names a claim of its namespace, or has a template for a claim that lives as long as the pod (a generic ephemeral
-volume). The claim made from a template is named after pod and volume. A claim with this name counts as the pod's only
-if its owner reference names the pod.
+A pod names a claim, or has a template from which a claim is made (a generic ephemeral volume). Such a claim is named
+after pod and volume, and counts only if its owner reference names the pod.
+
 Source: kube-scheduler 1.36, `component-helpers/storage`.
 """
 

@@ -1,7 +1,6 @@
-"""`Clock`: the interface for reading the time and setting timers, so that tests can advance the time.
+"""`Clock`: the interface for reading the time and setting timers, so that tests and simulations can advance the time.
 
-With its own implementation of `Clock`, a test can jump ahead, and a simulation can run an hour in a second. `LoopClock`
-follows the running event loop; the virtual clocks live in `kube_testserver`.
+`LoopClock` is the clock of the running event loop. `kube_testserver` has virtual clocks.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""Decodes JSON into Kubernetes objects, object lists and watch events, and encodes objects as JSON.
+"""Decode JSON into Kubernetes objects, lists and watch events, and encode objects as JSON.
 
-msgspec decodes the bytes in one go, straight into the typed objects. In two cases the bytes are decoded a second time,
-which is slower:
+msgspec decodes the bytes straight into the typed objects. Two problems need a second, slower attempt:
 
-* The object contains ``null``, because Go writes an empty list, map or text as ``null``. The object is decoded again
-  without its nulls, so that each field with ``null`` gets its zero value, as in Go. (A null entry of a map, which no
-  API server sends, is dropped; Go would keep its key.)
-* An object in a list is malformed: for example, a field has a text instead of a number. The list is decoded again item
-  by item, so that the other items can be used. The malformed item is returned as `Malformed`, with its name and the
-  reason.
+- Go writes an empty list, map or text as ``null``. The object is then decoded without its nulls, so that these fields
+  have their zero values.
+- An object in a list is malformed: for example, a field has a text instead of a number. The list is then decoded item
+  by item. The malformed item becomes a `Malformed`, with its name and the reason.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Translates cloud disks in the old form, from before CSI, into CSI volumes.
+"""Translate cloud disks in the old form, from before CSI, into CSI volumes.
 
 Kubernetes once had built-in drivers for the disks of some clouds. Objects may still name such a disk, but now a CSI
-driver on the node serves it. This module returns what scheduling needs of the CSI volume: the driver, the handle and,
-if the disk has a zone, the node label by which the CSI driver names zones. Source: kube-scheduler 1.36,
-`csi-translation-lib`.
+driver serves it. This module returns what scheduling needs: the driver, the handle, and the zone of the disk.
+
+Source: kube-scheduler 1.36, `csi-translation-lib`.
 """
 
 from __future__ import annotations

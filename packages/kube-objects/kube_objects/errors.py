@@ -1,8 +1,6 @@
-"""The base of all errors of pyscheduler, and the errors of reading objects, of configuration, and of API servers.
+"""The base class of the errors of pyscheduler, and the errors of reading objects, of configuration, and of API servers.
 
-The base class is in this package because every other package may import it: each package derives its own errors from
-the base class, and a caller can catch all of them by one name. An error means that a person or a server supplied
-something unusable; its text says what was wrong, where, and what would be accepted.
+The errors of other packages derive from the base class, so a caller can catch them by one name.
 """
 
 from __future__ import annotations

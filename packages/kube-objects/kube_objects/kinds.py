@@ -1,9 +1,7 @@
 """The table of kinds: the URL and the Python type of each kind.
 
-Kubernetes names a kind by group, version and plural. In this table, the API client and the informers look up the URL
-and the type that belong to a name. The module has the rows of built-in kinds. Rows for a plugin's custom resources are
-added at start, to a `KindTable` of the program that loads the plugin. Two programs in one process do not share these
-rows.
+The module has the built-in kinds. Custom resources of plugins are added at start to a `KindTable` of the program, so
+two programs in one process do not share them.
 """
 
 from __future__ import annotations

@@ -1,17 +1,13 @@
 """Types that many kinds of objects share: the base class, metadata, references and label selectors.
 
-Every public type of this package that is decoded from JSON derives from `Wire`. Three rules hold for all of these
-types, so that hot paths can read fields without checks:
+The types in this package follow these rules, so that code can read fields without checks:
 
-* A collection is never ``None``. A list is a tuple (default ``()``), a map is a mapping (default ``{}``), a string
-  defaults to ``""``. The codec reads ``null``, which Go may write for any of these, as the default.
-* ``X | None`` means that absence is different from the zero value (``spec.priority``, ``storageClassName``,
-  ``affinity``), or that the field is a timestamp, because Go writes an unset timestamp as ``null``.
-* Many of Kubernetes' fields are not declared, and decoding drops them. So never send a decoded object back as an
-  update; send a patch.
-
-Objects are immutable. Their mappings are plain dicts for speed, typed read-only; no code writes to them. To change
-something, make a new object with `msgspec.structs.replace`.
+- A list is a tuple and a map is a mapping. Both are empty if they are absent or ``null``, and never ``None``.
+- ``X | None`` is for fields whose absence is not the same as the zero value (``spec.priority``, ``affinity``), and for
+  timestamps.
+- Many of Kubernetes' fields are not declared. Decoding drops them, so never write a decoded object back: send a patch.
+- Objects are immutable. To change something, make a new object with `msgspec.structs.replace`. Mappings are plain dicts
+  for speed; do not write to them.
 """
 
 from __future__ import annotations

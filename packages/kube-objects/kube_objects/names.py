@@ -1,4 +1,4 @@
-"""Checks the syntax of label keys, label values and resource names, with the messages of the API server."""
+"""Check the syntax of label keys, label values and resource names, with the messages of the API server."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Node selectors: compiles the required and preferred terms of a pod, and matches nodes against them.
+"""Node selectors: compile the required and preferred terms of a pod, and match nodes against them.
 
-A node selector is a list of terms, one of which must match. A term is a list of requirements on labels and on the field
-``metadata.name``, all of which must hold. A term without requirements matches no node. A term that cannot be parsed
-matches no node either; the other terms still count. The errors of a term are kept, for callers that report them.
+A node selector matches if one of its terms matches. A term matches if all its requirements do, on labels and on the
+node's name. A term without requirements, or one that cannot be parsed, matches no node. The errors are kept, for
+callers that report them.
 
-Compiled selectors are cached: pods with equal selectors share one object. A plugin can use this object as a key to
-cache its answers per set of node labels.
+Equal selectors are one object, which a plugin can use as a key of a cache.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Resource quantities as exact integers, parsed as Kubernetes parses them.
 
 A quantity is a decimal number with a suffix: ``500m``, ``1.5Gi``, ``2e3``. Kubernetes keeps nine decimal places and
-rounds up further ones, so every quantity is a whole number of billionths (in this module: nanos), and sums of nanos are
-exact. The conversion to whole units or thousandths rounds away from zero, so that a small request does not become zero.
-Round once, after summing: ``0.5 + 0.5`` bytes are one byte, not two.
+rounds up further ones. So this module counts in billionths of a unit (nanos). Round after summing: ``0.5 + 0.5`` bytes
+are one byte, not two.
 
-Parsing costs about a microsecond, and the same few texts occur everywhere. So the functions that parse a text cache
-their results.
+Parsed texts are cached, because the same few texts occur everywhere.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`Requirement`, a condition on one label, and `CompiledSelector`, a set of requirements.
 
-Every label selector is compiled to a `CompiledSelector`, whether it was a `LabelSelector` object, a map of labels or
-text. The texts of errors are those of the API server.
+Errors have the texts of the API server.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The types of resource slices, in which drivers publish their devices, pool by pool.
 
-A driver publishes a pool in one or several slices. Each slice names the pool's generation, and the number of slices in
-that generation. A pool is complete when that number of slices of its newest generation exists. Source: Kubernetes 1.36,
-`resource.k8s.io/v1`.
+A pool has one or several slices. Each names the pool's generation, and how many slices this generation has. A pool is
+complete if all slices of its newest generation exist.
+
+Source: Kubernetes 1.36, `resource.k8s.io/v1`.
 """
 
 from __future__ import annotations

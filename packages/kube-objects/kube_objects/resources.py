@@ -1,18 +1,17 @@
 """The requests of a pod: amounts of resources, and host ports.
 
-The amounts follow the formula that is part of the Kubernetes API:
+The formula is part of the Kubernetes API:
 
-* the requests of containers, and of init containers that keep running (sidecars), are added up;
-* other init containers run one after the other, each beside the sidecars started before it; if one init container with
-  these sidecars needs more than the sum above, the larger amount counts;
-* pod-level requests of CPU, memory or huge pages replace the result for the same resource;
-* the pod's overhead is added to the result.
+- The requests of containers and of sidecars (init containers that keep running) are added up.
+- Other init containers run one after the other, beside the sidecars before them. If one of them, with these sidecars,
+  needs more than the sum, this larger amount counts.
+- Pod-level requests of CPU, memory or huge pages replace the result.
+- The pod's overhead is added.
 
-While a running pod is resized, three amounts can differ: the requested amount, the amount that the node has allocated,
-and the amount that the container actually has (its status). The largest of the three counts. If the node has reported
-the resize as infeasible, the requested amount does not count.
+While a running pod is resized, the largest of three amounts counts: the request, what the node has allocated, and what
+the container has. If the node has called the resize infeasible, the request does not count.
 
-Sums are exact and are rounded once, at the end: CPU to thousandths of a core, everything else to whole units.
+Sums are exact and are rounded at the end: CPU to thousandths of a core, other resources to whole units.
 
 Differs from kube-scheduler: pod-level requests count even if the gate PodLevelResources is off.
 """

@@ -1,8 +1,8 @@
 r"""Selectors written as text: ``labelSelector`` and ``fieldSelector`` of a list request.
 
-Label selectors follow the grammar of Kubernetes' lexer, quirks included: ``in`` is a valid label value, blanks may be
-anywhere, and ``x in (,a)`` allows the empty value. Field selectors have only the operators ``=``, ``==`` and ``!=``; in
-their values a backslash escapes itself, ``,`` and ``=``. Errors are worded as by the API server.
+Label selectors follow Kubernetes' lexer. For example, ``in`` is a valid label value, and ``x in (,a)`` allows the empty
+value. Field selectors have the operators ``=``, ``==`` and ``!=``. In their values, a backslash escapes ``\``, ``,``
+and ``=``. Errors have the texts of the API server.
 """
 
 from __future__ import annotations

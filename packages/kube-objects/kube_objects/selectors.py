@@ -1,8 +1,7 @@
-"""Compiles label selectors into tuples and sets that can be matched fast.
+"""Compile label selectors, so that they can be matched fast.
 
-A selector is a `LabelSelector` object in a pod's affinity, a map of labels in a service, or text in a list request.
-Each of these is compiled to a `CompiledSelector`: requirements that must all hold. `LabelSelector` objects are
-validated as in Kubernetes. Results are cached, so equal selectors are one object.
+The result is a `CompiledSelector`. `LabelSelector` objects are validated as in Kubernetes, and their results are
+cached.
 
 `kube_objects.selector_text` reads selectors written as text; `kube_objects.node_selectors` compiles node selectors.
 """

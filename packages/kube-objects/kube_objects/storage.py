@@ -1,4 +1,4 @@
-"""The types of PersistentVolumeClaims, volumes, storage classes, and CSI drivers with their capacity on nodes."""
+"""The types of PersistentVolumeClaims, volumes, storage classes, and CSI drivers with their capacity."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Taints repel pods from a node; a pod's tolerations let it ignore taints.
+"""Taints keep pods away from a node; a pod's tolerations let it ignore taints.
 
-A toleration matches a taint if effect, key and value match. A toleration without an effect matches every effect. With
-the operator ``Exists``, it matches every value, and without a key every key. The operators ``Gt`` and ``Lt`` compare
-integers. Without the feature gate ``TaintTolerationComparisonOperators``, which is off by default, tolerations with
-``Gt`` or ``Lt`` match no taint.
+A toleration matches a taint if effect, key and value match. An empty effect matches each effect, and an empty key each
+key. The operator ``Exists`` matches each value. ``Gt`` and ``Lt`` compare integers. They need the feature gate
+``TaintTolerationComparisonOperators``, which is off by default; without it, they match no taint.
 """
 
 from __future__ import annotations

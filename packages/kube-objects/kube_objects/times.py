@@ -1,7 +1,6 @@
 """Timestamps of objects: RFC 3339 texts to seconds since the epoch and back.
 
-Objects keep their times as texts, because most of them are never read. Parsed times are cached, so a time that is
-compared often (the start time of a pod during preemption) costs one dictionary lookup.
+Objects keep their times as texts, because most of them are never read. Parsed times are cached.
 """
 
 from __future__ import annotations

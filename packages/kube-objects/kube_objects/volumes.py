@@ -1,8 +1,7 @@
 """The types of the volumes of a pod, with the fields that plugins read.
 
-A volume of a pod and a persistent volume name the same kinds of disk, so both use the classes of this module. Kinds of
-volumes that no plugin reads (config maps, secrets, empty directories, host paths) are not declared: a volume of an
-undeclared kind is decoded with its name and without a source.
+A persistent volume uses the same classes. Kinds of volumes that no plugin reads, such as config maps, are not declared:
+such a volume is decoded with its name alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The types of services, replica sets and other controllers, with the selectors for default topology spreading."""
+"""The types of services, replica sets and other controllers, whose selectors default topology spreading uses."""
 
 from __future__ import annotations
 

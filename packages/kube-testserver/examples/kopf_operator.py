@@ -1,7 +1,6 @@
 """An operator written with kopf: each Greeting gets a ConfigMap, which is deleted with the Greeting.
 
-`greetings.yaml` defines the kind Greeting. Run the operator with `kopf run --all-namespaces kopf_operator.py`; the
-variable KUBECONFIG names the kubeconfig.
+`greetings.yaml` defines the kind Greeting. Set KUBECONFIG and run `kopf run --all-namespaces kopf_operator.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The client kr8s with its blocking interface: create a Deployment, wait for it, scale it and delete it."""
+"""The client kr8s: create a Deployment, wait for it, scale it and delete it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""kubectl: define a kind with schema and columns; create, read and scale an object; get a token for a service account.
+"""kubectl: define a kind with schema and columns; create, scale and list an object; get a token for a service account.
 
-kubectl sends tokens only over HTTPS, so the example's server has TLS. Only with `authorization="rbac"` does a token
-limit what its user may do.
+The server has TLS, because kubectl sends tokens only over HTTPS.
 """
 
 from __future__ import annotations

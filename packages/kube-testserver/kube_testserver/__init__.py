@@ -1,23 +1,20 @@
 """A Kubernetes API server in memory: for tests, simulation and demos, and for `kubectl`.
 
-The packages and modules, from the outermost to the innermost:
+It behaves as kube-apiserver 1.36, as far as schedulers and `kubectl` depend on it. From the outermost to the innermost:
 
 - `command` is the command line.
 - `test_server` serves a cluster in a second thread, for blocking clients and other processes. `served_cluster` serves a
   cluster on the running event loop.
-- `workloads` makes the pods of Deployments, Jobs and other workloads, as their controllers do.
+- `workloads` makes the pods of Deployments, Jobs and other workloads.
 - `cluster` assembles all parts.
 - `serving` answers requests, over HTTP or in process.
-- `controllers` simulates kubelets and the other controllers.
+- `controllers` simulates kubelets and other controllers.
 - `access` authenticates and authorizes requests (RBAC).
-- `patching` carries out PATCH requests, and `subresources` carries out requests to subresources.
-- `registry` carries out all writes, and applies `rules` (defaults, validation, admission).
+- `patching` carries out PATCH requests, `subresources` requests to subresources.
+- `registry` carries out writes, and applies `rules` (defaults, validation, admission).
 - `printing` makes the tables of `kubectl get`.
-- `resources` defines the resources that are served, and `schema` the fields of each kind.
+- `resources` defines the served resources, `schema` the fields of each kind.
 - `store` keeps objects, versions and changes.
-
-Belongs here: the behaviour and the messages of kube-apiserver 1.36, as far as schedulers and `kubectl` depend on them.
-Does not belong here: any decision about the node on which a pod runs.
 """
 
 from __future__ import annotations

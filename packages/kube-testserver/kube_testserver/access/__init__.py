@@ -1,6 +1,5 @@
-"""The embedded API server's authentication and RBAC authorization, and the kinds of objects that configure them.
+"""Authentication and RBAC authorization of the test server.
 
-Belongs here: bearer tokens, users and groups, decisions by roles and bindings, the record of the rules that were used,
-the default roles of a cluster, and the review kinds (TokenReview, SubjectAccessReview and others), with which clients
-ask about users and permissions. Does not belong here: sockets, and the execution of an allowed request.
+The package has tokens, users and groups, decisions by roles and bindings, the default roles, and a record of the rules
+that were used. It also has the review kinds (TokenReview, SubjectAccessReview and others).
 """

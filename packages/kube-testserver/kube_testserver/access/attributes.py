@@ -1,7 +1,7 @@
-"""The attributes of a request that decide whether it is allowed, read from its method, path and query alone.
+"""The attributes of a request that decide whether it is allowed: verb, resource, namespace, name.
 
-A path below /api or /apis is treated as a path of a resource, even if the server does not serve this resource. So a
-user without permission gets 403 whether or not the resource exists.
+They come from method, path and query, whether or not the server serves the resource. So a user without permission gets
+403 even for a resource that does not exist.
 """
 
 from __future__ import annotations
