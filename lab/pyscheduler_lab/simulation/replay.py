@@ -5,8 +5,8 @@ in memory, which is faster and decides the same (`replay_cluster`).
 
 A job of several workers is a pod group of the kind that the profile's plugins read. A job of one worker is a pod
 without a group, unless the profile has queues. When the minimum of workers of a job is bound, the job runs for its
-duration, and its objects are deleted. If evictions leave fewer workers than the minimum, all workers are created again,
-and the job begins again. Otherwise, only the evicted worker is created again.
+duration. Then its objects are deleted. If evictions leave fewer workers than the minimum, all workers are created
+again, and the job starts from the beginning. Otherwise, only the evicted worker is created again.
 
 Differs from a real cluster: watches never end, and all workers of a job run as soon as they are bound.
 """

@@ -1,8 +1,8 @@
 """Read the Standard Workload Format of the Parallel Workloads Archive.
 
 A line has 18 numbers, -1 for unknown ones. Comments begin with `;`. Some comments name properties of the cluster, such
-as `; MaxProcs: 128`. A job of P processors requests P CPUs. If `MaxProcs` and `MaxNodes` give the size of a node, the
-job has as few pods as possible. Without them, or with `--shape worker`, it has one pod per processor.
+as `; MaxProcs: 128`. A processor counts as one CPU. If `MaxProcs` and `MaxNodes` give the size of a node, a job has as
+few pods as possible. Without them, or with `--shape worker`, it has one pod per processor.
 
 Source: https://www.cs.huji.ac.il/labs/parallel/workload/swf.html.
 """

@@ -1,6 +1,6 @@
 """Look for the smallest number of new nodes with which no pod stays pending that could run.
 
-First, one new node is added for each pending pod. A pod that is still pending then does not need nodes: for example,
+First, one new node is added for each pending pod. A pod that is still pending then has another problem: for example,
 its queue is full. Such pods are ignored. The number of nodes is then doubled until the other pods have a node, and
 bisected.
 """

@@ -1,7 +1,8 @@
 """The type checker: find the type of each part of an expression, and the overloads that a call may run.
 
-Source: cel-go 0.26, `checker`, with the options that Kubernetes 1.36 sets. Differs from kube-scheduler: objects of
-named types (``google.protobuf.Duration{...}``) are refused as undeclared.
+Source: cel-go 0.26, `checker`, with the options that Kubernetes 1.36 sets.
+
+Differs from kube-scheduler: objects of named types (``google.protobuf.Duration{...}``) are refused as undeclared.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The base class of the errors of pyscheduler, and the errors of reading objects, of configuration, and of API servers.
-
-The errors of other packages derive from the base class, so a caller can catch them by one name.
-"""
+"""The base class of pyscheduler's errors, and the errors of reading objects, of configuration, and of API servers."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ A `TypedCluster` does what decisions depend on: it fills in defaults and the pri
 applies patches, and marks deleted pods that have a grace period. A write changes the object's version and calls the
 listeners.
 
-Differs from an API server: objects are not validated, and there are no quotas, webhooks and permissions. Why a pod
+Differs from an API server: objects are not validated. There are no quotas, no webhooks and no permissions. Why a pod
 waits is not written to its condition; `reasons` has the message.
 """
 
