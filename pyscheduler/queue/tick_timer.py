@@ -1,8 +1,8 @@
-"""A timer that fires at ticks, and only when a pod is due.
+"""A timer for the first tick after a pod is due.
 
 kube-scheduler checks its backoff queue every second, and its unschedulable pods every thirty seconds, even if there are
-no pods. Each check is a tick. A `TickTimer` fires only at the first tick after a pod is due. So an empty queue costs
-nothing, and a virtual clock skips ticks without work.
+no pods. Each check is a tick. A `TickTimer` is not set before a pod waits. So an empty queue costs nothing, and a
+virtual clock skips ticks without work.
 """
 
 from __future__ import annotations

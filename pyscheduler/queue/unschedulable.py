@@ -5,7 +5,7 @@ gating plugin, because these decide whether an event can help. An event is check
 pods of the matching groups.
 
 When members of a group give up their nodes together, these events must not wake the same members. So a plugin can set a
-predicate that says which pods ignore the events (`AfterFailure.ignored_by`). One call then answers for all pods with
+predicate that says which pods ignore the events (`AfterFailure.ignored_by`). One call can then answer for all pods with
 the same predicate.
 
 A pod that was unschedulable for `max_seconds` is flushed, which means retried, at the next tick.

@@ -1,4 +1,4 @@
-"""Opportunistic batching: a pod takes the next best node from the list of nodes made for the equal pod before it.
+"""Opportunistic batching: a pod takes the next best node from the list that was made for an equal pod just before it.
 
 This works only if the node of the pod before is full for this pod. Then the rest of the list is still right, and its
 first node is the best one. Otherwise the node's new score is unknown, and all nodes are scored again.

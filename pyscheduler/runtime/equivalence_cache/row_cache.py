@@ -1,4 +1,4 @@
-"""The common base of the filter and score caches: both keep answers by row and follow the nodes' change log."""
+"""The common base of the filter and score caches: both keep answers by node, and ask again about nodes that changed."""
 
 from __future__ import annotations
 
