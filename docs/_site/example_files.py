@@ -1,4 +1,4 @@
-"""Show the files of an example on its page, with a download of all files, for readers without a checkout."""
+"""Show the code of an example on its page, with a link to an archive of the example, for readers without a checkout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Add tables of contents to the first page of the site."""
+"""Add hidden tables of contents to the first page, from which the site makes its navigation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster: the nodes on which a trace is replayed, and where they come from."""
+"""A cluster: the nodes on which a trace is replayed, and the text or file from which the nodes were read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run a bundle again, and compare the new tables with those of the bundle."""
+"""Repeat the run of a bundle (the folder of a run), and compare the new tables with the stored ones."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The parser: turn the text of an expression into its syntax tree, and expand macros.
 
-As in cel-go, the nesting of an expression is limited, so that Python's recursion limit is not reached.
+Expressions may nest as deeply as in cel-go. The parser makes few calls per level, to stay within Python's recursion
+limit.
 
 Differs from kube-scheduler: only the first syntax error of an expression is reported, and the message is shorter.
 """

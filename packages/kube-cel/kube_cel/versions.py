@@ -1,4 +1,4 @@
-"""Semantic versions: attributes of devices, and the CEL function ``semver(...)``.
+"""Semantic versions, as in attributes of devices and in the CEL function ``semver(...)``.
 
 A version is a tuple that sorts by precedence, without build metadata. Errors have the texts of blang/semver, which
 kube-scheduler uses.

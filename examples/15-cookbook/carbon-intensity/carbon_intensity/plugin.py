@@ -1,4 +1,4 @@
-"""CarbonIntensity: prefer regions with clean electricity, and let flexible pods wait until there is some."""
+"""CarbonIntensity: prefer regions with clean electricity, and let flexible pods wait for it."""
 
 from collections.abc import Sequence
 from math import inf

@@ -1,1 +1,1 @@
-"""Repeat recorded decisions of other batch schedulers. A case has a cluster, or a few queues."""
+"""Repeat decisions of other batch schedulers, from cases that were recorded or written by hand."""

@@ -1,4 +1,4 @@
-"""Find nodes in cases without filters. A node's only limit is its number of pods."""
+"""Replace the scheduler's filters and scores in cases: the only filter is a node's maximum number of pods."""
 
 from __future__ import annotations
 

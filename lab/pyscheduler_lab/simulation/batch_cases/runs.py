@@ -1,4 +1,4 @@
-"""Start scheduling rounds of Volcano's and kube-batch's rules on clusters that are given as dicts."""
+"""Run scheduling rounds with the rules of Volcano or kube-batch, on clusters that are given as dicts."""
 
 from __future__ import annotations
 
