@@ -1,7 +1,7 @@
 """kube-scheduler's scheduling framework in Python.
 
-The names for plugin authors are here; each is loaded when it is first used: `from pyscheduler import FilterPlugin`.
-`docs/explanation/architecture.md` describes the packages below this one.
+The names for plugin authors are here, as in `from pyscheduler import FilterPlugin`. A name is loaded when it is first
+used. `docs/explanation/architecture.md` describes the packages.
 """
 
 from __future__ import annotations

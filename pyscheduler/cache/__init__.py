@@ -1,7 +1,6 @@
-"""The scheduler's state of nodes and of the pods on them.
+"""The scheduler's record of nodes and of the pods on them.
 
-Belongs here: the cache of assumed and bound pods (`cache`), the snapshot of it that a scheduling cycle works on
-(`snapshot`), and the snapshot's columns: one array or index per quantity, kept up to date row by row (`columns`, `view`
-and what they are built from).
-Does not belong here: the API server, the queue, any policy. Events come in as method calls, nothing goes out.
+`cache` has the assumed and bound pods. A scheduling cycle works on a copy, the `snapshot`. The snapshot's `columns`
+have an array or index for each quantity, and `view` shows them to plugins. This package does no I/O: events come in as
+method calls.
 """

@@ -1,9 +1,8 @@
-"""The amounts of resources on all nodes, in one int64 array.
+"""A table of amounts of resources: a line for each quantity, such as the requested CPU, and an entry for each node.
 
-Each line of the array is a quantity, such as the requested CPU, with one entry per node. All amounts of a node are
-written with one assignment, and each line is contiguous in memory. An extended resource gets a line when the first node
-has any of it. If the array is full, lines of zeros are dropped first, so that resources which no node has any more take
-no memory.
+The table is one int64 array, so the amounts of a node are written with one assignment. Each line is contiguous in
+memory. An extended resource gets a line when the first node has any of it. If the array has no line left then, lines of
+zeros are dropped.
 """
 
 from __future__ import annotations

@@ -1,18 +1,15 @@
 """Nodes and the pods on them, as the informers report them and as the scheduler assumes them.
 
 A scheduling cycle *assumes* a pod on a node, so that the next cycle counts the pod before the API server knows of it.
-If the informer then reports the pod as bound, the assumption is confirmed, or corrected if the pod is on another node.
-If the binding fails, the pod is *forgotten*. Pods that another scheduler has bound are known from the informer only.
+When the informer reports the pod as bound, the assumption is confirmed, or corrected if the pod is on another node. If
+the binding fails, the pod is *forgotten*.
 
-Events of nodes and pods come on separate watches and in any order. A pod may be known before its node, and a node may
-be deleted before its pods. In both cases the cache has a NodeInfo with pods but without a node object. Such a NodeInfo
-is in no snapshot.
+Nodes and pods come on separate watches. So a pod may be known before its node, and a node may be deleted before its
+pods. Then the cache has a NodeInfo with pods but without a node object. A snapshot does not get such a NodeInfo.
 
-Every change gives the node's NodeInfo a generation above all others and moves the NodeInfo to the end of a list. To
-update a snapshot, the cache walks back from the end of the list to the generation that the snapshot has seen. The
-confirmation of an assumption is usually no change: the snapshot keeps the assumed pod until something else happens on
-its node. A log of limited length has the names of deleted nodes. If a snapshot is too old for this log, its node names
-are compared with the cache's.
+A change gives the node's NodeInfo a generation above all others, and moves the NodeInfo to the end of a list. To update
+a snapshot, the cache walks back from the end of the list to the generation that the snapshot has seen. The confirmation
+of an assumption is usually no change.
 
 Source: kube-scheduler 1.36, `backend/cache/cache.go`.
 """

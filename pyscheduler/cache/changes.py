@@ -1,9 +1,8 @@
 """A log of the rows of a snapshot that changed.
 
-A reader that keeps data by row remembers a position in the log, and later asks which rows changed since. So its work
-grows with the number of changes, not of nodes. Trial changes (`runtime.statement`) and their rollbacks are logged like
-any other change. The log keeps the latest changes as a list. Of the changes that are too old for the list, it keeps one
-number for each row: the position of the row's last change.
+A reader that keeps data by row asks which rows changed since its last question. So its work grows with the number of
+changes, not of nodes. Changes that are undone, as in a search for victims, are logged, too. The log lists the latest
+changes. For older changes, it has one number for each row: the position of the row's last change.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""The nodes of a snapshot as rows: their NodeInfos, and beside them one array or index per quantity.
+"""The nodes of a snapshot as rows: their NodeInfos, and an array or index for each quantity.
 
-Rows have no gaps: a new node is appended, and the last node takes the row of a removed one. If a node object changed,
-its amounts are written again, and its labels and taints if they changed. In each update of a row, one assignment writes
-the sums over the node's pods into the table of usage. Then the indexes of ports, claims and affinity are updated, which
-costs little for pods without any of these.
+A new node is appended, and the last node takes the row of a removed one. So rows have no gaps. When pods of a node
+changed, one assignment writes the sums over the node's pods. Then the indexes of ports, claims and affinity are
+updated.
 
-This module knows nothing of the cache, or of trials that change nodes and undo the changes: the owner of the columns
-says which row changed.
+This module does not know the cache: the owner of the columns says which rows changed.
 """
 
 from __future__ import annotations

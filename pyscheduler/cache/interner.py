@@ -1,8 +1,7 @@
 """Small ids for values that many nodes share.
 
-A column of ids takes four bytes per node, compares at numpy's speed, and lets a rule run once per distinct value. The
-users of each value are counted. When the last user has released a value, its id is free for the next new value. So
-values that are no longer used take no memory.
+A column of ids takes four bytes per node, is compared at numpy's speed, and lets a rule run once per distinct value.
+When the last user has released a value, its id is free for another value.
 """
 
 from __future__ import annotations

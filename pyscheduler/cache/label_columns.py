@@ -1,8 +1,7 @@
 """Labels of nodes, one column for each key that a plugin has read.
 
-Nodes have many labels, and plugins read few of them. When a plugin first reads a key that some node has, the column of
-the key is made; from then on, it is kept up to date. For other keys, only the number of nodes with the key is kept.
-When no node has a key any more, the column of this key is dropped.
+Nodes have many labels, and plugins read few of them. So the column of a key is made when a plugin first reads the key.
+From then on, the column is kept up to date, until no node has the key any more.
 """
 
 from __future__ import annotations

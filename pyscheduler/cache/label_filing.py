@@ -1,9 +1,8 @@
 """Indexes by label, to find the selectors that match an object, or the objects that match a selector.
 
-Most selectors require one value of some label. `SelectingThings` is an index of selectors by the first label that the
-selector requires; it finds the selectors that may match given labels. `LabelledThings` is an index of objects by the
-labels that selectors have required; it finds the objects that a selector may match. Both return candidates, which must
-still be compared with the selector.
+Most selectors require one value of some label. `SelectingThings` finds selectors by the first such label, and
+`LabelledThings` finds objects by labels that selectors have required. Both return candidates, which must still be
+compared with the selector.
 """
 
 from __future__ import annotations

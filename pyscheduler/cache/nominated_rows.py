@@ -1,8 +1,6 @@
 """For each node (row of the snapshot), the nominated pods for which a pod of a given priority must leave room.
 
-A node must be able to take a pod beside the nominated pods of the same or a higher priority. While many pods preempt, a
-thousand nodes can have nominated pods, and each attempt needs these pods of all nodes. So the result is kept between
-attempts.
+While many pods preempt, a thousand nodes can have nominated pods. So the result is kept between attempts.
 """
 
 from __future__ import annotations

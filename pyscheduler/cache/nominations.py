@@ -1,8 +1,7 @@
 """The nominated pods of each node, as the snapshot shows them to a scheduling cycle.
 
-These are the nominations in the scheduling queue, unless a statement (trial changes of the snapshot, which can be
-undone) has changed them. A statement can nominate a pod to a node, and it ends the nomination of a pod that it places.
-As long as such a change is not undone, the nomination of that pod in the scheduling queue does not count.
+These are the nominations in the scheduling queue, changed by trials. A trial is a change of the snapshot that is undone
+later. A trial can nominate a pod to another node. If the trial places a pod, the nomination of the pod ends.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """The (anti-)affinity terms of the pods on nodes, each distinct term once, counted by node.
 
-A pod that looks for a node must know which of these terms match it. Pods of one template have equal terms, and equal
-pods match the same terms. So a term is usually compared with each kind of pod once, when the kind or the term is new.
-The counts of a term are an array with one entry per node, which is made at its first use.
+A pod that looks for a node must know which of these terms match it. Pods of one template have equal terms and equal
+labels. So a term is usually compared with each kind of pod once. The counts of a term are an array with one entry per
+node.
 
-Nothing is computed before the first query, and almost nothing if no pod has terms. A query updates the rows whose node
-has a new generation (a number that changes with the node and its pods), also after trial changes.
+Nothing is computed before the first query. A query updates the rows whose node has changed since the last query.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Indexes of the host ports, claims and affinity terms of placed pods.
+"""Indexes of nodes by the host ports and claims of their pods, and sets of nodes whose pods have affinity terms.
 
-An index stores its entries of each row (node). To update a row, the index compares these entries with the row's
-NodeInfo. The update is the same for an added pod, a removed pod and a trial that was rolled back. The content of an
-index depends only on the NodeInfos, so a rollback restores the content exactly. A row whose pods have no host ports,
-claims or affinity terms is not stored, so such pods cost almost nothing.
+To update a row (node), an index compares its entries of the row with the row's NodeInfo. So the update is the same for
+an added pod, a removed pod and a rollback. Rows without entries are not stored, so pods without host ports or claims
+cost almost nothing.
 """
 
 from __future__ import annotations

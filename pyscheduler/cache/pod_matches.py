@@ -1,12 +1,8 @@
 """The number of pods that a label selector matches on each node, for spreading and pod affinity.
 
-Counting begins with the first query. Pods are counted by kind: the pods of a kind have the same namespace and the same
-labels, and either all or none of them are terminating. A selector is usually compared with each kind once, when the
-selector or the kind is new. The counts of a selector are an array with one number for each node. A query updates only
-the nodes that changed since the last query.
-
-A node has changed if it has a new generation. The generation is a number that changes whenever the node or its pods
-change. Trials, such as a search for victims, change it, too.
+Pods are counted by kind: pods of one kind have the same namespace and labels. A selector is usually compared with each
+kind once. The counts of a selector are an array with one number for each node. A query updates the nodes that changed
+since the last query.
 """
 
 from __future__ import annotations

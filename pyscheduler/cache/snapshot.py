@@ -1,12 +1,9 @@
-"""The nodes and pods of the cluster as of one moment, which trials may change and restore.
+"""The nodes and pods of the cluster as of one moment, which trials (such as a search for victims) change and restore.
 
-A snapshot follows a cache: `Cache.update_snapshot` copies what changed since the last update. Between updates, its
-nodes change only while a checkpoint is open, so that each change can be undone. `place` and `evict` update the
-snapshot's arrays (columns) at once.
-
-The first time that a node changes after a checkpoint, its NodeInfo is set aside and a copy takes its place. A rollback
-puts the original objects back and updates their rows, so its cost grows with the number of nodes that changed since the
-checkpoint.
+`Cache.update_snapshot` copies what changed since the last update. Between updates, nodes of the snapshot change only
+while a checkpoint is open, so that each change can be undone. The first time that a node changes after a checkpoint, a
+copy replaces its NodeInfo. A rollback puts the original NodeInfos back. So its cost grows with the number of changed
+nodes.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""The nodes of a snapshot as plugins see them: all of them, or some.
+"""The nodes of a snapshot as plugins see them: all of them (`NodeView`), or some (`NodeSubset`).
 
-`NodeView` shows all nodes. Its arrays are slices of the columns, so it copies nothing and follows every change.
-`NodeSubset` shows some rows, in an order of its own. It copies an array from the columns when a plugin first asks for
-the array. Most copies are kept until the columns change, so that ten plugins share one copy.
+The arrays of `NodeView` are slices of the columns, so nothing is copied. `NodeSubset` copies an array when a plugin
+first asks for it, so that ten plugins can share one copy.
 
-Arrays are read-only and valid until the plugin's method returns. A subset is valid until a node leaves the snapshot.
-After that, its row numbers could mean other nodes, so it raises an error.
+Arrays are read-only and valid until the plugin's method returns. After a node has left the snapshot, a subset raises an
+error, because its row numbers could mean other nodes.
 """
 
 from __future__ import annotations

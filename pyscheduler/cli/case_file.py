@@ -1,10 +1,9 @@
 """`pyscheduler explain --cases`: evaluate a file of small clusters, each with a pod to schedule.
 
 Each line of the file is a case, as a JSON object: a cluster, a pod, and optionally part of a profile or an event. The
-answer has the results of scheduling the pod, or of the plugins' queueing hints for the event. The tests compare answers
-with recorded decisions of kube-scheduler, so both have the same format. For each case, a scheduler is built on a
-read-only cluster, with the plugins of `recorded_plugins`. A case may contain an expected answer, which the command
-ignores.
+answer is the result of scheduling the pod, or the answers of the plugins' queueing hints to the event. The tests
+compare it with recorded decisions of kube-scheduler, which have the same format. For each case, a scheduler is built on
+a read-only cluster, with the plugins of `recorded_plugins`. An expected answer in a case is ignored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The step of a pod whose ResourceClaims are not made yet: which templates they come from, and whether these exist.
+"""The step of a pod whose ResourceClaims are not made yet: their ResourceClaimTemplates, and whether these exist.
 
-Kubernetes makes a claim for the pod from a ResourceClaimTemplate, and notes its name in the pod's status. The plugin
-that waits for the claim does not read templates, so its message names none.
+The plugin that waits for a claim does not read templates, so its message names none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`pyscheduler cluster`: serve an embedded API server, by kube-testserver's command with pyscheduler's log lines."""
+"""`pyscheduler cluster`: serve an embedded API server, as kube-testserver's own command does."""
 
 from __future__ import annotations
 

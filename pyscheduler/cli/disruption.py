@@ -1,10 +1,8 @@
-"""The steps of `explain` about evictions: of a pod that is evicted, and of a pod that waits until others have ended.
+"""The steps of `explain` about evictions: of a pod that is evicted, and of a pod that waits until victims have ended.
 
-A pod that is evicted has the condition DisruptionTarget until it is gone. Preemption ignores disruption budgets if
-there are no other victims. A budget keeps no pod pending, so no other step would name it.
-
-A preemptor waits on its nominated node until its victims have ended. If one does not end in time, the preemptor gives
-the node up, and nothing about it names the victim any more; `held_room` finds the victims that keep it from a node.
+If a scheduler preempts the pod, the step names the preemptor, and the disruption budgets that the preemption violates.
+A preemptor waits on its nominated node until its victims have ended. If a victim does not end in time, the preemptor
+gives the node up. Then `held_room` finds the victim.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""`pyscheduler explain`: show where a pod would be placed, or why no node fits, without binding or writing anything.
+"""`pyscheduler explain`: show where a pod would be placed, or why no node fits, without writing anything.
 
-`explain job NAME` is carried out by the Python package that added the word `job` (see `added_commands`). The module
-`case_file` carries out `--cases`.
+`explain job NAME` is carried out by the Python package that added the word `job` (see `added_commands`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Convert an evaluation to JSON, in the format of the recorded decisions of kube-scheduler that the tests use.
-
-Sets, and the reasons of a status, become sorted lists. Nodes are shown by name.
-"""
+"""Convert an evaluation to JSON, in the format of the recorded decisions of kube-scheduler that the tests use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of `pyscheduler explain`, as other distributions get them that explain jobs and pods."""
+"""The options of `pyscheduler explain`, for other Python packages that explain jobs and pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Print an answer: the verdict, the table of steps, the best nodes by score, and the stories."""
+"""Print an answer of `explain`: the verdict, the table of steps, the best nodes by score, and the stories."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Make an explanation of an evaluation: a verdict with a reason code, the steps, and what the pod waits for.
 
 The form is that of `kubectl queue explain`. The step `condition` compares the evaluation with the pod's PodScheduled
-condition. The two differ, for example, if `explain` runs with another configuration than the scheduler; then the user
-must see both.
+condition. Both are shown if they differ, for example because `explain` has another configuration than the scheduler.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The steps of a pod group for one of its members: how many members exist, and whether enough fit at the same time.
 
-The plugin of the group answers for one member at a time, and for a pod that waits at Permit it is not asked. So members
-without a node are placed here one after the other on a copy of the snapshot, as a group cycle would place them. A
-member that waits at Permit holds its node in the scheduler's memory only; here it is placed again.
+A plugin's answer is about one member only. So members without a node are placed here one after the other, in a trial
+that is undone, as a group cycle would place them. A member that waits at Permit is placed again, because its node is
+only in the scheduler's memory.
 """
 
 from __future__ import annotations

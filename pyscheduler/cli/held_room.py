@@ -1,7 +1,7 @@
-"""The steps of a pod that finds no room because others hold it: nominated pods, and evicted pods that do not end.
+"""The steps of a pod that finds no room because of nominated pods, or of evicted pods that do not end.
 
-Filter plugins count a nominated pod on its node as if it ran there, so their texts name amounts that are free, and not
-the pod that holds them. The pod is evaluated once more without these pods; only those on nodes that fit then are named.
+Messages of filter plugins do not name such pods. So the pod is evaluated once more without them. On the nodes on which
+it then fits, the steps name the nominated pods, and the evicted pods that outlive their grace period.
 """
 
 from __future__ import annotations

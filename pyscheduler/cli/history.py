@@ -1,7 +1,6 @@
 """`pyscheduler explain --history`: print the story of a pod from collected logs, without a cluster.
 
-`stories.history` rebuilds the story; this module reads the files and prints the story as a table. `explain` prints the
-leader's stories in the same form.
+`stories.history` rebuilds the story; this module reads the files and prints the story.
 """
 
 from __future__ import annotations

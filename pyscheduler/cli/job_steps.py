@@ -1,10 +1,9 @@
 """Ask which steps the job of a pod has on its way to its nodes, so that `explain` of a pod needs no second command.
 
-Another Python package that schedules pods job by job lists a function in the table `POD_STEPS` of its commands (see
-`added_commands`), as `module:function`. `explain` awaits it with a `PodQuestion`. It returns the `JobSteps` of a pod
-that the package schedules, and None for any other pod. The first answer counts. If no package answers, a pod that names
-a pod group gets the steps of `group_steps`. If a function raises an exception, its steps are left out, and a note says
-so.
+A Python package that schedules pods job by job names a function in `POD_STEPS` (see `added_commands`). The function
+gets a `PodQuestion`, and returns `JobSteps`, or None for a pod that the package does not schedule. The first answer
+counts. Without an answer, a pod of a pod group gets the steps of `group_steps`. If a function raises an exception, a
+note says so.
 """
 
 from __future__ import annotations

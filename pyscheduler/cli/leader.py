@@ -1,19 +1,18 @@
 """Find the scheduler that leads, and ask its HTTPS port with the user's own credentials.
 
-The address is that of `--scheduler`, or follows from the Lease (`--lease`): its holder is `HOSTNAME_uuid`, where
-HOSTNAME is that of this machine, or the name of a pod in the namespace of the Lease. If nobody holds the Lease, or if
-it has expired by the clock of the API server, no replica leads.
+`--scheduler` gives the address. Without it, the address is that of the holder of the Lease (`--lease`): a scheduler on
+this machine, or a pod in the namespace of the Lease. If the Lease has expired or has no holder, no replica leads.
 
-The request goes straight to the scheduler. The API server's proxy for pods is no way: it removes the user's token, so
-that the scheduler could not know who asks. Because the token is in the request, the scheduler's certificate must be
-trusted. By default it is self-signed, and only for `localhost`. `--scheduler-ca` names the authority to verify it with.
-Without this option:
+The request goes straight to the scheduler. The API server's proxy for pods would remove the user's token, so the
+scheduler could not identify the user. Because the token is in the request, the scheduler's certificate must be trusted.
+`--scheduler-ca` names the authority to verify it with. Without this option:
 
 - on the loopback interface, where `kubectl port-forward` ends, too, the certificate is not verified;
 - at another address of `--scheduler`, the authorities of the system count;
 - a pod that was found by the Lease is not asked.
 
-For such a pod, the name in the certificate is not compared, because certificates do not have the addresses of pods.
+With the option, the name in the certificate of such a pod is not compared, because certificates do not have the
+addresses of pods.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
 """Ask the leader for its configuration and for the stories of pods, and add them to an explanation.
 
-The evaluation shows what an attempt would say now, in this process. The leader knows more: who waits at Permit, and
-what failed in its own process. So if the pod waits, the reason in its story is the verdict.
+The leader knows more than an evaluation in this process: which pods wait at Permit, and what failed in the leader. So
+if the pod waits, the reason in its story is the verdict. If plugins of the leader are not installed on this machine,
+only the profiles that use them are left out.
 
-The plugins of the leader may not be installed on this machine. Then only the profiles that use them are left out.
-
-A Service of several replicas leads each connection to one of them at random, and only the leader knows why pods wait.
-So a story is requested again, on a new connection, until the leader answers, up to 16 times.
-
-If the leader does not answer, its lease may say that no replica leads. Then no pod is scheduled, and no profile is
-known to be missing: the default profile is not the configuration of the scheduler.
+A Service leads each connection to any of its replicas, but only the leader knows why pods wait. So a story is requested
+up to 16 times, each time on a new connection, until the leader answers. If it does not answer, the Lease may say that
+no replica leads. Then this is the reason why the pod waits.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Answer `explain` for a user who may read one namespace only, for example with the role `view` there.
 
-Without the list of nodes, nothing can be evaluated. The leader gives the story of the pod to whoever may get the pod.
-If the leader cannot be asked or has no story, the pod itself and its events still say much: which scheduler the pod
-names, its gates, its condition. A scheduler keeps no story of a pod that names another scheduler, but it says which
-names it serves.
+Without the list of nodes, no pod can be evaluated. But the leader gives the story of a pod to a user who may get the
+pod. The pod itself and its events say more: its schedulerName, its gates, its condition.
 """
 
 from __future__ import annotations

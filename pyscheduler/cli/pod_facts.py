@@ -1,7 +1,7 @@
 """Steps from the pod itself and from other pods of its namespace, for a user who may read no nodes.
 
-The story of the leader names plugins and counts nodes. What the pod asks for, and where the pods beside it are, is in
-the tenant's own namespace. Both together often show the cause, such as a label with a typo.
+The steps say what the pod asks for, and where the pods beside it are. This often shows the cause, such as a label with
+a typo.
 """
 
 from __future__ import annotations

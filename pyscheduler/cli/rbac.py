@@ -1,7 +1,7 @@
 """`pyscheduler config --rbac`: the roles that a configuration needs, as manifests with least privilege.
 
-Each module that sends requests declares the permissions for these requests; this module collects the permissions.
-Permissions for the whole cluster become a ClusterRole. Permissions for one namespace become a Role in that namespace.
+The modules that send requests declare the permissions for these requests; this module collects them. Permissions for
+one namespace become a Role in that namespace, the others a ClusterRole.
 
 Source: kube-scheduler's bootstrap roles, `plugin/pkg/auth/authorizer/rbac/bootstrappolicy`.
 """

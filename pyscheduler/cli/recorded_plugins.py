@@ -1,7 +1,7 @@
-"""Plugins that repeat those mistakes of kube-scheduler 1.36.2 that recordings show and pyscheduler otherwise corrects.
+"""Plugins that repeat mistakes of kube-scheduler 1.36.2, which pyscheduler otherwise corrects.
 
 `explain --cases` uses these plugins, so that its answers can be compared with recorded decisions of kube-scheduler. The
-page docs/reference/parity.md lists all corrections.
+page docs/reference/parity.md lists the corrections.
 """
 
 from __future__ import annotations

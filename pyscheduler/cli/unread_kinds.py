@@ -1,8 +1,8 @@
 """Keep `explain` from concluding anything from kinds that the user may not list.
 
-A kind that may not be listed reads as if it had no objects, so a plugin rejects the pod because an object is missing.
-The step of such a plugin is unknown. The pod's condition is what the scheduler found, with all permissions. So the
-condition decides the verdict, unless a step that needs none of these kinds holds the pod.
+A kind that may not be listed reads as if it had no objects, so a plugin may reject the pod because an object is
+missing. The step of such a plugin is shown as unknown. Then the pod's condition usually decides the verdict, because
+the scheduler wrote it with all permissions.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Explain a workload, such as a Deployment: why its pods could not be created, or why the first of its pods waits.
+"""Explain a workload, such as a Deployment: why its pods could not be created, or why a pod of it waits.
 
-A controller that may not create a pod, for example because of a ResourceQuota, records an event of the reason
-`FailedCreate` about the workload that would own the pod. The controllers of ReplicaSets and Deployments set the
-condition `ReplicaFailure`, too. Users often name the owner of that workload: a Deployment owns ReplicaSets, a CronJob
-owns Jobs. So owner references lead from the named workload to all that it owns. An event is stale if a pod was created
-after it.
+A controller that may not create a pod, for example because of a ResourceQuota, records an event `FailedCreate` about
+the workload that would own the pod. Users often name the owner of that workload: a Deployment owns ReplicaSets, a
+CronJob owns Jobs. So this module also reads the events of workloads that the named workload owns. An event does not
+count if a pod was created after it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The scheduler's client of the API server.
+"""The scheduler's client of the API server: transports, list and watch, writes, rate limits, events and leases.
 
-Belongs here: transports, list and watch, writes, rate limits, events, leases. Does not belong here: any decision about
-a pod. From `pyscheduler.scheduler`, this package imports only `ports`, the interfaces that the client implements.
+From `pyscheduler.scheduler`, this package imports only `ports`, the interfaces that the client implements.
 """

@@ -1,4 +1,4 @@
-"""Carries requests to an embedded API server (one in Python) in the same process, for simulations and most tests."""
+"""Carry requests to an embedded API server (one in Python) in the same process, for simulations and most tests."""
 
 from __future__ import annotations
 

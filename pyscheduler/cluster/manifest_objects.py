@@ -1,7 +1,7 @@
-"""Makes objects from manifests: from files for commands such as `explain`, or from a snapshot of a scheduler.
+"""Make objects from manifests: from files for commands such as `explain`, or from a snapshot of a scheduler.
 
-`admit` completes the pods of manifests as an API server would. This needs the embedded API server, so this module takes
-long to import; a command that reads a live cluster needs only `object_sources`.
+`admit` completes the pods of manifests as an API server would. For this, the module imports the embedded API server,
+which takes long. A command that reads a live cluster needs only `object_sources`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads the objects of a cluster once, for commands such as `explain`, from an API server.
+"""Read the objects of a cluster once from an API server, for commands such as `explain`.
 
 `manifest_objects` reads them from files. `readonly_cluster` makes a cluster of the objects.
 """

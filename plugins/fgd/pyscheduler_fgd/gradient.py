@@ -4,8 +4,8 @@ FGD stands for Fragmentation Gradient Descent. The score of a node is 100 / (1 +
 much the fragmentation of the node falls if the pod is placed there, in thousandths of a GPU. For a pod that shares one
 GPU, each GPU with room is tried, and the best score counts.
 
-Fragmentation is the free amount without the usable amount, which `fragmentation` computes. So D is the amount that the
-pod takes, plus the usable amount after the placement, minus the usable amount before it.
+The module `fragmentation` computes the usable part of the free GPUs; the rest is the fragmentation. So D is the amount
+that the pod takes, plus the usable amount after the placement, minus the usable amount before it.
 
 Source: Weng et al., USENIX ATC 2023, section 4.2 and algorithm 1.
 """

@@ -3,7 +3,7 @@
 A member that finds a node waits at Permit. When each gang of its gang group (gangs that start together) has enough
 members with nodes, all waiting members are allowed. If a member of a Strict gang does not fit, the waiting members give
 up their nodes. Then the other members are refused until the next round of attempts. Members of a NonStrict gang keep
-their nodes. If the wait time ends first, the gang has timed out: its unbound members are refused.
+their nodes. A gang that is not allowed within its wait time has timed out: its unbound members are refused.
 
 Differs from Koordinator's current program, because the plugin follows Koordinator's design documents: annotations of
 pods count before the PodGroup, attempts have rounds (see `record`), the members of a gang have one deadline, and the

@@ -1,7 +1,7 @@
-"""Mark members of gangs that timed out with the annotation `timeout`; a marked pod is refused.
+"""Put the annotation `timeout` on members of gangs that timed out; such a pod is refused.
 
-So the pod is also refused after a restart of the scheduler. A user can remove the annotation to have the pod tried
-again. Until the annotation is written, a mark in memory has the same effect.
+The pod is also refused after a restart of the scheduler. A user can remove the annotation to have the pod tried again.
+Until the annotation is written, a mark in memory has the same effect.
 """
 
 from __future__ import annotations

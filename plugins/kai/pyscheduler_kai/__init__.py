@@ -1,1 +1,1 @@
-"""The preset `kai`: the actions and policies of KAI-Scheduler, so that a batch profile decides as KAI does."""
+"""The rules of KAI-Scheduler for the plugin `Batch`: its actions (steps of a scheduling round) and its policies."""

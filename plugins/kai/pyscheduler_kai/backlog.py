@@ -1,8 +1,7 @@
 """The waiting jobs with their requests, kept from pass to pass (a pass is one scheduling round over all jobs).
 
 An action (a step of a pass) compares these requests with the room on nodes. So the action can end without a look at
-each job. For example, `allocate` ends as soon as no node has room for any waiting pod. Then jobs that lack nothing but
-room all get the same reason.
+each job. For example, `allocate` ends as soon as no node has room for any waiting pod.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Fair shares of a tree of queues, for all resources at once.
 
-A queue first gets its quota, but not more than its limit and its requests. Queues with the highest priority come first
-when the rest is divided by weight and past use. Rounding down leaves some units over, which the largest remainders get.
-The children of a queue divide its fair share in the same way. Source: KAI-Scheduler,
-`plugins/proportion/resource_division`.
+A queue first gets its quota, but not more than its limit and its requests. The rest is divided by weight and past use,
+among the queues of the highest priority first. Amounts are rounded down to whole units. The queues with the largest
+remainders get the units that are left. The children of a queue divide its fair share in the same way. Source:
+KAI-Scheduler, `plugins/proportion/resource_division`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`KaiSession`: the state of one scheduling round, which reports two more reasons why jobs wait.
+"""`KaiSession`: the state of one scheduling round, which reports two more reasons why a job waits.
 
-A sub-group lacks pods, or a pod names a sub-group that the job does not have.
+These reasons are: a sub-group lacks pods; a pod names a sub-group that the job does not have.
 """
 
 from __future__ import annotations

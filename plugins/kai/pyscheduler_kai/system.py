@@ -1,4 +1,4 @@
-"""KAI as a batch system of the plugin `Batch`: the rules for jobs, queues and passes that differ from other systems."""
+"""KAI as a batch system of the plugin `Batch`: the rules in which KAI differs from other systems."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The preset `kube-batch`: actions and policies, with which a batch profile decides as kube-batch does."""
+"""The rules of kube-batch for the plugin `Batch`: its actions (steps of a scheduling round) and its policies."""

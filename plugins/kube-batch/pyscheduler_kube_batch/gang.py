@@ -1,4 +1,4 @@
-"""The policy `gang` of kube-batch: jobs whose minimum has no nodes yet come first; jobs at their minimum are protected.
+"""The policy `gang` of kube-batch: jobs below their minimum come first; jobs at their minimum are protected.
 
 Source: kube-batch `plugins/gang`, `api/job_info.go`.
 """

@@ -1,6 +1,6 @@
 """Register the batch system `kube-batch` for the plugin `Batch`.
 
-pyscheduler finds this module through the package's entry point. The class is imported only when a profile uses it.
+pyscheduler finds this module through the package's entry point.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The policy `predicates` of kube-batch: accept nodes that the profile's filters accept, but none under pressure.
+"""The policy `predicates` of kube-batch: use the nodes that the profile's filters accept.
 
-A kind of pressure, such as that of memory, counts only if an argument switches it on. Source: kube-batch
-`plugins/predicates`.
+Arguments exclude nodes under pressure, for example of memory. Source: kube-batch `plugins/predicates`.
 """
 
 from __future__ import annotations

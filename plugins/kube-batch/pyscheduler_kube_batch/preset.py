@@ -1,6 +1,4 @@
-"""The preset `kube-batch`: the defaults of kube-batch, and the names that a configuration for it may use.
-
-A profile uses the actions and policies of the preset unless its configuration lists others.
+"""The preset `kube-batch`: the default actions and policies of kube-batch, and the names that a configuration may use.
 
 Sources: kube-batch `pkg/scheduler/util.go` and its plugins.
 """

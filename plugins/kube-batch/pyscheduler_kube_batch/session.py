@@ -4,8 +4,8 @@ Differs from Volcano's session:
 
 - Pods are no resource. Amounts are equal within 10 millicores, 10 MiB, and a hundredth of other resources.
 - A job with fewer pods than its minimum takes no part.
-- Once the policies asked so far agree on no victim, no later policy or tier adds one.
-- Tasks are bound one by one once their job is ready (its minimum has nodes).
+- Policies can only take victims off the list of the policies before them; no later tier adds a victim.
+- Once the minimum of a job has nodes, its tasks are bound one by one.
 
 Source: kube-batch `framework/session.go`, `framework/session_plugins.go`.
 """

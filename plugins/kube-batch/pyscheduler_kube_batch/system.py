@@ -1,7 +1,6 @@
 """kube-batch as a batch system of the plugin `Batch`, with the rules in which it differs from other systems.
 
-kube-batch is Volcano's ancestor. It has no action `enqueue`, by which Volcano holds jobs back until the cluster has
-room. It knows neither ResourceQuotas nor HyperNodes.
+kube-batch is Volcano's ancestor. It has no action `enqueue`, and knows neither ResourceQuotas nor HyperNodes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Makes pod groups for workloads of any kind: the framework plugin `PodGrouper`, and the rules for kinds.
+"""Make pod groups for workloads: the framework plugin `PodGrouper`, and the rules for the kinds of workloads.
 
-Begin with `contract` (what a rule gets and returns), `table` (one row for each kind) and `planning` (from a pod to its
-group). `apply` compares a planned group with the object in the cluster. `plugin` watches pods and writes their groups.
-`cases` computes the groups for test cases in files. The rules follow KAI-Scheduler's podgrouper.
+Begin with `contract` (what a rule gets and returns), `table` (the kinds) and `planning` (from a pod to its group).
+`plugin` watches pods and writes their groups. The rules follow KAI-Scheduler's podgrouper.
 """

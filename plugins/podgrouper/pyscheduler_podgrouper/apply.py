@@ -1,4 +1,4 @@
-"""Turns a planned group into the body of a PodGroup, or into the patch of a PodGroup that exists.
+"""Turn a planned group into the body of a PodGroup, or into a patch of the PodGroup in the cluster.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgroup`.
 """

@@ -1,8 +1,8 @@
-"""Computes the pod groups for test cases in files.
+"""Compute the pod groups for test cases in files.
 
-A case has a `workload` (the top owner of the pods), its `pods` and, if needed, the `chain` of owners between them,
-further objects (`cluster`), settings (`config`), and objects that the podgrouper may not read (`faults.forbidden`, as
-`Kind/name`). The result names the group of each pod. An expected result in a case is ignored.
+A case has a `workload` (the top owner of the pods), its `pods`, and optionally: the `chain` of owners between them,
+further objects (`cluster`), settings (`config`), and objects that may not be read (`faults.forbidden`). The result
+names the group of each pod. An expected result in a case is ignored.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Reads cluster objects for the grouping rules: from watches, else by a request to the API server.
+"""Read cluster objects for the grouping rules: from watches, else by a request to the API server.
 
-The rules can read only kinds that are watched; users add further kinds in `extraOwners`. If the watch does not show an
-object, the object is requested from the API server. PodGroups, PriorityClasses and the ConfigMap of
-defaults are never requested: if the watch does not show such an object, it is treated as missing.
+Rules can read only kinds that are watched; users add kinds in `extraOwners`. PodGroups, PriorityClasses and the
+ConfigMap of defaults are never requested. If the watch does not show one of these, it is treated as missing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The interface of a rule: what it reads, what it returns, and the row of the table that names it.
 
 A rule is a pure function `(top, chain, pod, lookup) -> GroupPlan`. It reads other objects through `lookup` only. If
-`lookup` does not have an object yet, the object of most kinds is requested from the API server, and then the rule is
-called again.
+`lookup` does not have an object, the object may be requested from the API server. Then the rule is called again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Read fields of objects of any kind, with their types checked.
+"""Read fields of objects of any kind, and check the types of their values.
 
-The functions follow the accessors of Kubernetes' `unstructured` package: a missing field, or a field below a null, is
-None, and a value of another type is an error.
+As in Kubernetes' `unstructured` package, a missing field is None, and a value of another type is an error.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Writes the pod groups that rules planned, and makes pods members of them. One task at a time writes a group.
+"""Write the pod groups that rules planned, and make pods members of them.
 
-This module also adds each membership and each group to `PodGroups.directory`, the scheduler's record of groups: a
-membership before the pod is patched, a group as soon as the API server has answered. So the scheduler can schedule
-these pods before the watch reports the changes. Groups are written immediately, because their pods cannot be scheduled
-before the group exists. At most eight pods are patched at a time, so that bindings need not wait long for a busy API
-server.
+Groups and memberships are also added to `PodGroups.directory`, the scheduler's record of groups. So the scheduler can
+schedule these pods before the watch reports the changes. Groups are written immediately, because their pods wait for
+them. At most eight pods are patched at a time, so that bindings need not wait for many patches.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Registers the plugin `PodGrouper`. pyscheduler finds this module through the package's entry point.
-
-The class is imported only when a profile enables it.
-"""
+"""Register the plugin `PodGrouper` with pyscheduler, which finds this module through the package's entry point."""
 
 from __future__ import annotations
 

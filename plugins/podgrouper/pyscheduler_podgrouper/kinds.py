@@ -1,7 +1,6 @@
 """The kinds that the PodGrouper watches: workloads, their owners, and objects that rules look up.
 
-Of objects that only the PodGrouper reads, no more is decoded than their metadata, and spec and status if a rule reads
-them.
+Of most kinds, only the fields that rules read are decoded.
 """
 
 from __future__ import annotations

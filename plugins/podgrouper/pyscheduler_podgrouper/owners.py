@@ -1,4 +1,4 @@
-"""The chain of owners of a pod, from the nearest owner to the top, as far as the PodGrouper may read the owners.
+"""The chain of owners of a pod, from the nearest owner to the top owner that the PodGrouper may read.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/podgrouper.go`.
 """

@@ -1,7 +1,7 @@
-"""Plans the group of a pod: finds the pod's owners, calls the rule of the top owner, and adds the node pool's label.
+"""Plan the group of a pod: find the pod's owners, call the rule of the top owner, and add the node pool's label.
 
-Some kinds of top owners are passed over; then the rule of the owner below counts. A pod is left alone if it has no
-owner and names a group that the podgrouper did not make. Source: KAI-Scheduler, `pkg/podgrouper/pod_controller.go` and
+Some kinds of top owners are passed over; then the rule of the owner below counts. A pod without owners that names a
+group of a user is left alone. Source: KAI-Scheduler, `pkg/podgrouper/pod_controller.go` and
 `pkg/podgrouper/podgrouper/plugins/skiptopowner`.
 """
 

@@ -1,9 +1,9 @@
 """`PodGrouper`: makes a pod group for each workload, and makes the workload's pods members of the group.
 
-The plugin groups pods while this scheduler leads. It collects pods for 50 ms, so that the pods of a workload cost one
-write of their group. A pod that cannot be grouped gets the event `PodGrouperWarning`, and is tried again after 1 s.
-Each further failure doubles this time, up to 60 s. Pods of the plugin's own profile wait at PreEnqueue until their
-group exists: a pod of a gang must not be scheduled alone.
+The plugin works while this scheduler leads. It collects pods for 50 ms, so that the pods of a workload cost one write
+of their group. A pod that cannot be grouped gets the event `PodGrouperWarning`, and is tried again after 1 s. This time
+doubles with each failure, up to 60 s. Pods of the plugin's profile wait at PreEnqueue until they are grouped, because a
+pod of a gang must not be scheduled alone.
 
 Source: KAI-Scheduler, `pkg/podgrouper/pod_controller.go`. Differs from KAI: owners are read from watches.
 """

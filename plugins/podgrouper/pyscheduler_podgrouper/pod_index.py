@@ -1,4 +1,4 @@
-"""Finds pods by a label or by their group, so that a rule can find the other pods of a workload fast."""
+"""Indexes of pods by label and by group, so that a rule finds the other pods of a workload fast."""
 
 from __future__ import annotations
 

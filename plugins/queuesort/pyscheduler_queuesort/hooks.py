@@ -1,7 +1,4 @@
-"""Registers the plugin `GangSort`. pyscheduler finds this module through the package's entry point.
-
-The class is imported only when a profile enables it.
-"""
+"""Register the plugin `GangSort` with pyscheduler, which finds this module through the package's entry point."""
 
 from __future__ import annotations
 

@@ -1,12 +1,8 @@
-"""GangSort: sorts pods by priority, then by a time of their group, so that the members of a group are adjacent.
+"""`GangSort`: sorts pods by priority, then by a time of their group, so that the members of a group are adjacent.
 
-Among pods of equal priority, kube-scheduler sorts by the time at which each pod entered the queue. Two groups whose
-pods arrive interleaved are then tried interleaved, and each may get half of the nodes that it needs. `GangSort` gives
-all members of a group one time, and sorts two groups of the same time by name. The arg `order` chooses the rules of
-`Coscheduling` or of `Gang`.
-
-`pyscheduler.podgroup` knows the groups, their creation and their failures. When one of these changes, it makes the
-queue sort the group's pods again.
+kube-scheduler sorts pods of equal priority by the time at which each pod entered the queue. If the pods of two groups
+arrive alternately, they are then tried alternately, and each group may get half of the nodes that it needs. `GangSort`
+gives the members of a group the same time. The arg `order` chooses the rules of `Coscheduling` or of `Gang`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,6 @@
-"""Quota that groups of pods reserve: a group waits until the quotas of its namespace can take all of the group.
+"""Quota that groups of pods reserve: a group waits until the quotas of its namespace have room for the whole group.
 
-Belongs here (begin with `controller`):
-
-- the controller that group plugins share (`controller`)
-- the arithmetic of ResourceQuotas (`quotas`)
-- the quota that groups need and reserve (`claims`, `reservations`)
-- the webhook that refuses pods of others if they would use reserved quota (`admission`, `cli`)
-
-Does not belong here: the definition of a group, and the decision to try its members. pyscheduler itself and the group
-plugins do that.
+Begin with `controller`, which the group plugins share. `quotas` has the arithmetic of ResourceQuotas. `claims` and
+`reservations` have the quota that groups need and reserve. `admission` and `cli` have the webhook that keeps other pods
+off reserved quota.
 """

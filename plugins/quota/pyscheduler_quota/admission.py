@@ -1,13 +1,9 @@
-"""Decides which new pods the webhook admits: it refuses pods that would use quota that groups have reserved.
+"""Decide which new pods the webhook admits: it refuses pods that would use quota that groups have reserved.
 
-`QuotaAdmission` gets objects by `put` and `remove`, without I/O. Reservations are annotations, written by the
-scheduler.
-
-The status of a quota says how much of it is used. The API server charges a pod to the quota after all webhooks have
-answered, and before it creates the pod. So a pod that was admitted a moment ago is not charged yet, and never will be
-if another check refuses it. An uncharged pod is no reason to refuse another pod. But if a new pod does not fit beside
-an uncharged pod, the webhook delays its answer until the uncharged pod is charged, or was admitted one second ago, but
-1.5 s at most.
+The scheduler writes reservations to annotations. The status of a ResourceQuota says how much of the quota is used. But
+the API server charges a pod to the quota after the webhooks have answered, so a pod admitted a moment ago may not be
+charged yet. If a new pod does not fit beside such a pod, the webhook waits until that pod is charged, for 1.5 s at
+most. Then it decides by the status.
 """
 
 from __future__ import annotations

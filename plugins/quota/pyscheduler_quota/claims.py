@@ -1,4 +1,4 @@
-"""A group's claim to the quotas of its namespace (not a ResourceClaim): the amounts that it needs and those granted."""
+"""A group's claim to the quotas of its namespace: the amounts that the group needs, and those that it was granted."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Adds to the `pyscheduler` command line: the command `webhook`, and the column `Reserved` of `pyscheduler podgroup`.
+"""Add to the `pyscheduler` command line: the command `webhook`, and the column `Reserved` of `pyscheduler podgroup`.
 
-`COMMANDS` maps the name of a command to a module (its attribute `command` is a click command) and one line of help.
 pyscheduler finds this module through the package's entry point in the group `pyscheduler.commands`.
 """
 

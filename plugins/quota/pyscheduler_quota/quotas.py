@@ -1,7 +1,7 @@
 """The arithmetic of ResourceQuotas: the quotas that count a pod, the amounts that a pod uses, and exceeded limits.
 
-Amounts are maps from the names that quotas use (`cpu`, `requests.cpu`, `limits.memory`, `pods`, `count/pods`) to
-billionths of a unit. Source: Kubernetes, `pkg/quota/v1/evaluator/core/pods.go`.
+Amounts are maps from the names that quotas use (`cpu`, `requests.cpu`, `pods`) to billionths of a unit. Source:
+Kubernetes, `pkg/quota/v1/evaluator/core/pods.go`.
 """
 
 from __future__ import annotations

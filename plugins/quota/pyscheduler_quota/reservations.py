@@ -1,15 +1,12 @@
-"""Reserves quota of a namespace for its groups, and counts how much of each reservation no pod uses yet.
+"""Reserve quota of a namespace for its groups, and count how much of each reservation no pod uses yet.
 
-`Reservations` reads groups from a directory, gets quotas by `put_quota`, and does no I/O.
+A group that declares `minResources` or `totalResources` needs that much of every ResourceQuota that counts its pods. A
+member uses a part of this amount from its creation on, because quotas are charged at creation. The rest is the group's
+*demand*. The demand is granted when each quota has enough left for it, beside the reservations of other groups. A
+granted demand is the group's *reservation*. The reservation ends when the group's object is deleted, or when the
+group's pods have ended.
 
-A group that declares `minResources` or `totalResources` needs that much of every ResourceQuota of its namespace that
-counts its pods. A member uses a part of this amount from its creation on, because quotas are charged at creation. The
-rest is the group's *demand*. The demand is granted when each quota has enough left for it, in addition to the
-reservations of other groups. A granted demand is the group's *reservation*. The annotation `claims.RESERVED` on the
-group's object has the granted amounts. A reservation ends when the group's object is deleted, or when all members of
-the group have ended.
-
-Groups are granted in the order of their creation; a group that does not fit does not block later ones.
+Groups are granted in the order of their creation; a group that does not fit does not block later groups.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The preset `volcano`: the actions and policies of Volcano, so that a batch profile decides as Volcano does."""
+"""The rules of Volcano for the plugin `Batch`: its actions (steps of a scheduling round) and its policies."""

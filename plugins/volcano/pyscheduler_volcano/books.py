@@ -1,4 +1,4 @@
-"""The sums of each job, and the pods on nodes as arrays; a scheduling round updates both and need not count again."""
+"""The sums of each job, and the pods on nodes as arrays. A scheduling round updates both, and need not count again."""
 
 from __future__ import annotations
 

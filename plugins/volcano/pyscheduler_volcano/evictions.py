@@ -1,4 +1,4 @@
-"""The common parts of `preempt` and `reclaim`: find jobs that lack nodes; evict pods until a waiting pod fits."""
+"""The common parts of `preempt` and `reclaim`: find jobs that lack nodes, and evict pods until a waiting pod fits."""
 
 from __future__ import annotations
 

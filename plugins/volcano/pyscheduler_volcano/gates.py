@@ -1,4 +1,4 @@
-"""In a session, the policies vote on a job or a queue. This module combines their votes tier by tier.
+"""Combine the votes of the policies on a job or a queue, tier by tier (a tier is a group of policies).
 
 Source: Volcano `framework/session_plugins.go`.
 """

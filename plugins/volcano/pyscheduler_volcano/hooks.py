@@ -1,7 +1,4 @@
-"""Register the batch system `volcano` for the plugin `Batch`.
-
-pyscheduler finds this module through the package's entry point. The class is imported only when a profile uses it.
-"""
+"""Register the batch system `volcano` for the plugin `Batch`. pyscheduler finds this module through the entry point."""
 
 from __future__ import annotations
 

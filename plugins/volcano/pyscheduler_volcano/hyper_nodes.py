@@ -1,7 +1,7 @@
 """Read Volcano's HyperNodes: named sets of nodes in tiers, which form a tree whose root has all nodes.
 
-Sources: Volcano `staging/.../topology/v1alpha1`, `pkg/scheduler/api/hyper_node_info.go`, and the root that
-`framework/session.go` adds (`addClusterTopHyperNode`).
+Sources: Volcano `staging/.../topology/v1alpha1`, `pkg/scheduler/api/hyper_node_info.go`, and for the root
+`framework/session.go` (`addClusterTopHyperNode`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The sums and the sorted lists of Volcano's jobs, kept from one scheduling round to the next.
 
-When a round begins, as a rule only the jobs that changed since the last round are read again. Each job has a row in
-arrays; a job whose object was rebuilt gets the last row.
+In most rounds, only jobs that changed since the last round are read again. Each job has a row in arrays.
 """
 
 from __future__ import annotations

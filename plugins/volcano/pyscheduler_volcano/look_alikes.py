@@ -1,9 +1,8 @@
 """Treat waiting jobs as one kind if they have one pod each and differ in age and name only.
 
-A backlog may have thousands of such jobs. If a queue has only such jobs, an action asks the policies that order jobs
-about one job of each kind, and tries the jobs of a kind one by one. After a failure, it skips the rest of the kind
-until something has changed: the next job would fail in the same way. If policies of other Python packages take part,
-each job is a kind of its own, because these policies may look at anything.
+A backlog may have thousands of such jobs. An action tries the jobs of a kind one by one. After a failure, it skips the
+rest of the kind until something has changed, because the next job would fail in the same way. If policies of other
+Python packages take part, each job is a kind of its own.
 
 Row of the benchmark: `batch-cohorts`. On five full nodes with its 30 queues and 1,980 waiting pods, a round takes 94 ms
 of CPU, and 842 ms if each job is a kind of its own.

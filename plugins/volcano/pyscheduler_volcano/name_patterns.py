@@ -1,4 +1,4 @@
-"""Match names with regular expressions in Go's syntax, in time proportional to the lengths of name and expression."""
+"""Match names with regular expressions in Go's syntax; a pattern that takes too long for a name is refused."""
 
 from __future__ import annotations
 

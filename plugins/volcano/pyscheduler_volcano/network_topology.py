@@ -1,12 +1,10 @@
 """The policy `network-topology-aware`: place the pods of a job on nodes that are close together.
 
 A HyperNode is a named set of nodes; a low tier means that its nodes are close together. A job with `networkTopology` in
-mode `hard` runs in one HyperNode of at most `highestTierAllowed` (or of the tier that `highestTierName` names). In mode
-`soft` it may use HyperNodes of all tiers, and the whole cluster. HyperNodes of a lower tier are tried first. Within a
-tier, the HyperNode that would be the fullest after the placement of the job is tried first. If some pods of a job have
-nodes, the other pods stay within the widest allowed HyperNode that contains these nodes. An entry of `subGroupPolicy`
-may have a `networkTopology`, too. Then each sub-group of this entry runs in one HyperNode, which lies within the
-HyperNode of the job.
+mode `hard` runs in one HyperNode of at most `highestTierAllowed`. In mode `soft` it may use the whole cluster.
+HyperNodes of a low tier are tried first. Within a tier, the HyperNode that would be the fullest with the job is tried
+first. If some pods of a job have nodes, the other pods stay within the widest allowed HyperNode of these nodes. A
+sub-group with a `networkTopology` of its own runs in a HyperNode within that of the job.
 
 Differs from Volcano: Volcano places the job in every HyperNode of a tier, and then takes the best one; pyscheduler uses
 the first HyperNode that can take the job. In Volcano, a job with a topology can reclaim resources on any node of the

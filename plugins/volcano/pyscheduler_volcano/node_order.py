@@ -1,4 +1,4 @@
-"""Turn the weights of the policy `nodeorder` into weights of the score plugins of a profile.
+"""Apply the weights of the policy `nodeorder` to the score plugins of a profile.
 
 Source: Volcano and kube-batch, `pkg/scheduler/plugins/nodeorder/nodeorder.go`.
 """

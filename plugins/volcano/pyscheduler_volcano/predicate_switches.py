@@ -1,4 +1,4 @@
-"""Turn the arguments of the policy `predicates` into filters, timeouts and scores of a profile.
+"""Apply the arguments of the policy `predicates` to the filters, timeouts and scores of a profile.
 
 Source: Volcano `pkg/scheduler/plugins/predicates` (`predicates.go`, `helper.go`).
 """

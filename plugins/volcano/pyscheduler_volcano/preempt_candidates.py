@@ -1,10 +1,9 @@
 """The variant of `preempt` that compares nodes by their victims (`enableTopologyAwarePreemption`).
 
-Nodes are tried one by one, beginning at a random one, until enough of them are candidates. A node is a candidate if the
-waiting task (pod) fits on it after the eviction of all possible victims. Then victims that are not needed are removed
-from the list, the most important first, as long as the task still fits. The best node is the one whose most important
-victim has the lowest priority; among equal nodes, the sum of priorities, the number of victims and their age decide.
-Source: Volcano `actions/preempt` (topologyAwarePreempt), after kube-scheduler's DefaultPreemption.
+Nodes are tried one by one, beginning at a random one, until enough of them are candidates. On a candidate, evictions
+make room for the waiting task (pod). Victims that are not needed are spared. The best node is the one whose most
+important victim has the lowest priority. Among equal nodes, the sum of priorities, the number of victims and their age
+decide. Source: Volcano `actions/preempt` (topologyAwarePreempt), after kube-scheduler's DefaultPreemption.
 
 Differs from Volcano: a node is no candidate if the limits of the queue refuse the task even after all evictions. As
 nodes are tried one by one, `topologyAwarePreemptWorkerNum` has no effect.

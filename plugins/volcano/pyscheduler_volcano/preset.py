@@ -1,6 +1,4 @@
-"""The preset `volcano`: the defaults of Volcano, and the names that a configuration for it may use.
-
-A profile uses the actions and policies of the preset unless its configuration lists others.
+"""The preset `volcano`: the default actions and policies of Volcano, and the names that a configuration may use.
 
 Sources: Volcano `pkg/scheduler/util.go`, `pkg/scheduler/conf/scheduler_conf.go` and its plugins.
 """

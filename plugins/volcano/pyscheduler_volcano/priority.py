@@ -1,4 +1,4 @@
-"""The policy `priority` of Volcano: jobs and pods of higher priority come first, and may preempt lower ones.
+"""The policy `priority` of Volcano: jobs and pods of high priority come first; jobs may preempt jobs of lower priority.
 
 Source: Volcano `plugins/priority`.
 """

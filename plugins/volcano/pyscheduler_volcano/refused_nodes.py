@@ -1,14 +1,7 @@
 """Remember the nodes on which evictions cannot make room for a task (pod), for later tasks of the same kind.
 
-A node is refused if, even after the eviction of all victims that the policies choose on it, it has too little room. The
-result depends on these values:
-
-- the request of the task
-- the queue, the priority, and the requested and allocated amounts of the task's job
-- the candidates for eviction
-- the state of the scheduling round
-
-So the result is also right for another task with equal values, until a task is placed or evicted.
+The result depends on the request of the task, on its job and on the candidates for eviction. So the result is also
+right for another task with the same values, until a task is placed or evicted.
 """
 
 from __future__ import annotations

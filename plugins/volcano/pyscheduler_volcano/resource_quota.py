@@ -1,8 +1,8 @@
-"""The policy `resourcequota`: enqueue a job only if each ResourceQuota of its namespace has enough left for it.
+"""The policy `resourcequota`: enqueue a job only if the ResourceQuotas of its namespace have enough left for it.
 
-Scopes of quotas do not count. Differs from Volcano: the message has amounts as numbers, and for each resource a job
-is compared with only one quota, the one that has the least left. If a job were compared with all quotas, a tenant with
-hundreds of quotas and groups would keep all others waiting. Source: Volcano `plugins/resourcequota`.
+Scopes of quotas are ignored. Differs from Volcano: the message has amounts as numbers. For each resource, a job is
+compared with one quota, the one that has the least left. Comparing it with all quotas would take too long for a tenant
+with hundreds of quotas. Source: Volcano `plugins/resourcequota`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Place the sub-groups that `subGroupPolicy` defines for a job; a sub-group is placed with its minimum or not at all.
 
-Source: Volcano `actions/allocate` (organizeJobWorksheet, allocateForJob), `api/sub_job_info.go`, and the orders of
-sub-jobs of the plugins gang and priority.
+Source: Volcano `actions/allocate` (organizeJobWorksheet, allocateForJob), `api/sub_job_info.go`, and the plugins gang
+and priority (order of sub-jobs).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The base class of Volcano's sessions: policies in groups (tiers), sums of each job, and cached results for each node.
+"""The base class of Volcano's sessions (a session is the state of one scheduling round).
 
-A session is the state of one scheduling round. The classes `Orders`, `Gates`, `Places` and `VictimRules` read it;
-`VolcanoSession` makes an object of each of these classes.
+It has the policies in tiers (groups of policies), the sums of each job, and cached results for each node.
 """
 
 from __future__ import annotations

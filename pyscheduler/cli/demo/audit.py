@@ -1,8 +1,8 @@
-"""Checks the result of a demo: lists the API server's objects, and computes again what the pods of each node use.
+"""Check the result of a demo: list the API server's objects, and compute again what the pods of each node use.
 
-The module imports neither the scheduler, nor its cache, nor the quantities of `api`, so that it does not repeat their
-mistakes. It reports overcommitted nodes, pods that their node rejected, pods that were bound more than once, and
-pending pods that fit on a node. If pods share devices, it counts the pods of each device (`device_audit`).
+The module uses no code of the scheduler, so that it does not repeat the scheduler's mistakes. It reports overcommitted
+nodes, pods that their node rejected, pods that were bound more than once, and pending pods that fit on a node. For
+shared devices, see `device_audit`.
 """
 
 from __future__ import annotations

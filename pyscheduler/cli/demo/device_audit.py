@@ -1,7 +1,7 @@
-"""Checks the devices (GPUs) that pods share, for `audit`; like `audit`, it uses no code of the scheduler.
+"""Check the devices (GPUs) that pods share, for `audit`, without code of the scheduler.
 
-A pod that shares a device has an annotation with the amount that it uses, and a label with the name of the device. A
-reservation pod with the same label holds the whole device.
+A pod that shares a device has an annotation with the amount, and a label with the name of the device. Another pod with
+the same label, in the namespace of reservations, holds the whole device.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Read the openb trace as API objects.
 
 openb is the trace of the paper "Beware of Fragmentation" (Weng et al., USENIX ATC 2023): the nodes of a production GPU
-cluster and the tasks that ran on it. GPUs become an extended resource in thousandths of a GPU: a pod requests `num_gpu`
-times `gpu_milli`, and a node offers a thousand per GPU. So tasks of 600, 600 and 800 fit on a node with two GPUs,
-although no two of them fit on one GPU. With `per_device`, whole GPUs are the resource `nvidia.com/gpu`, and a task that
-needs a part of a GPU has the annotation that the plugin `GpuSharing` reads. All pods are created at once and none
-completes.
+cluster and the tasks that ran on it. GPUs become an extended resource in thousandths of a GPU: a node with two GPUs
+offers 2,000. So tasks of 600, 600 and 800 fit on this node, although no two of them fit on one GPU. With `per_device`,
+whole GPUs are the resource `nvidia.com/gpu`, and a task that needs a part of a GPU has the annotation that the plugin
+`GpuSharing` reads. Times of tasks are not read.
 """
 
 from __future__ import annotations

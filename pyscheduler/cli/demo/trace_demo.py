@@ -1,9 +1,8 @@
 """`pyscheduler demo`: schedule the pods of a production cluster's trace.
 
 The demo starts an embedded API server in a second process, and loads the trace. The scheduler runs in the process of
-the demo with the code of `pyscheduler run`, and uses the API server over HTTP. At the end, a checker that shares no
-code with the scheduler (`audit`) lists the objects of the API server and looks for mistakes of the scheduler. The exit
-code says whether the checker found a mistake.
+the demo with the code of `pyscheduler run`, over HTTP. At the end, a checker that shares no code with the scheduler
+(`audit`) looks for mistakes. The exit code says whether it found one.
 """
 
 from __future__ import annotations

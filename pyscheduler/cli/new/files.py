@@ -1,8 +1,7 @@
 """Make the files of a new plugin's Python package from an example that has every extension point.
 
-The example, `examples/16-every-point`, is a part of the wheel. It has methods and tests for each of `POINTS`. A new
-plugin is the example under another name, without the methods, tests and lines of the profile that belong to extension
-points that the user does not want.
+The example, `examples/16-every-point`, is part of the wheel. Methods, tests and lines of the profile are left out if
+they belong to extension points that the user does not want.
 """
 
 from __future__ import annotations

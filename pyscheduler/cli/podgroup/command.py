@@ -1,8 +1,7 @@
 """`kubectl podgroup` and `pyscheduler podgroup`: show the pod groups of a cluster, whichever system describes them.
 
-kubectl finds the command as the console script `kubectl-podgroup`. Flags, messages and exit codes are those of `kubectl
-get` and `kubectl describe`. `pyscheduler podgroup plan` prints the groups that the plugin PodGrouper would make for
-workloads in a file (see the module `plan`).
+kubectl finds the command as the console script `kubectl-podgroup`. Flags, messages and exit codes are those of
+`kubectl get` and `kubectl describe`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Loads what other Python packages show about each group in `pyscheduler podgroup`, such as its reserved quota.
+"""Load what other Python packages show about each group in `pyscheduler podgroup`, such as its reserved quota.
 
-A package lists its classes in `GROUP_FACTS` (see `added_commands`), by the heading of their column. Each class has
-the methods of `FactReader`. Its method `fact` takes a group and returns a `GroupFact`: the cell of the column, a line
-for `describe`, the data for JSON and YAML, and the reason why the group waits.
+A package lists classes in `GROUP_FACTS` (see `added_commands`), by the heading of their column. The method `fact` of
+such a class takes a group and returns a `GroupFact`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads what `kubectl podgroup` shows: pods, the objects that describe groups, and Events about groups."""
+"""Read what `kubectl podgroup` shows: pods, the objects that describe groups, and Events about groups."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Summaries of groups for users: which members are bound, which wait, and why.
 
-Summaries are made from API objects alone. These objects do not show nodes that a scheduler has reserved only in its
-memory. But kube-scheduler 1.36 and pyscheduler write `status.nominatedNodeName` while a pod waits at Permit, prepares
-volumes, or waits for preemption victims to end. So a member with a nominated node is shown as waiting.
+Summaries are made from API objects alone, which do not show nodes that a scheduler has reserved in its memory. But
+kube-scheduler 1.36 and pyscheduler write `status.nominatedNodeName` while a pod waits at Permit, prepares volumes, or
+waits for preemption victims to end. So a member with a nominated node is shown as waiting.
 """
 
 from __future__ import annotations

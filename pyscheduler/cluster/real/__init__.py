@@ -1,8 +1,7 @@
 """The client through which the scheduler reads from an API server and writes to it.
 
-The client runs on two transports: HTTP (`http`) to kube-apiserver, and calls within the process to the embedded API
-server, which is written in Python. So simulations and tests use the same client as a scheduler in a real cluster. Only
-the module `auth` imports the official Kubernetes client, and uses it to read credentials.
+The client runs on two transports: HTTP (`http`), and calls within the process to the embedded API server, which is
+written in Python. So simulations and tests use the same client as a scheduler in a real cluster.
 
 The metric `pyscheduler_warnings_total` counts problems that do not stop the scheduler, under these names:
 

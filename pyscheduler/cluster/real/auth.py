@@ -1,13 +1,11 @@
-"""Reads and renews credentials for the API server, from a kubeconfig, a pod's service account or an exec plugin.
+"""Read and renew credentials for the API server, from a kubeconfig, a pod's service account or an exec plugin.
 
-Only this module imports the official Python client of Kubernetes. The official client reads files, runs exec plugins
-and renews tokens; this module takes the host, the TLS files and the current token from it. The import takes over half a
-second, so it happens only when credentials are loaded.
+Only this module imports the official Python client of Kubernetes, which reads files, runs exec plugins and renews
+tokens. The import takes over half a second, so it happens only when credentials are loaded.
 
 Credentials expire while the scheduler runs. A token in a file is read again every minute, and an exec plugin runs again
-before its token expires. After a 401 from the API server, the file is read again or the plugin runs again without
-waiting for that time. If new credentials cannot be read, the old ones stay in use. The files of certificates and
-authorities are also read again every minute, because they are rotated in place.
+before its token expires. A 401 from the API server also leads to new credentials. If these cannot be read, the old ones
+stay in use. The files of certificates and authorities are read again every minute, because they are rotated in place.
 
 Differs from kube-scheduler: impersonation (`as`) and SOCKS5 proxies are errors.
 """

@@ -1,4 +1,4 @@
-"""The rule of JobSet: one pod group, or one for each replicated job if the jobs start in order.
+"""The rule of JobSet: a pod group for each replicated job, or one for the whole set if the jobs may start in any order.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/plugins/jobset`.
 """

@@ -1,7 +1,6 @@
 """The topology constraint of segments: parts of a gang whose pods must, or should, be close to each other.
 
-The constraint comes from annotations of the pod or of the workers' template. The annotations of the top owner may name
-the topology.
+Annotations of the pod or of the workers' template define the constraint.
 """
 
 from __future__ import annotations

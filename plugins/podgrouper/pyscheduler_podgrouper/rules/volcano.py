@@ -1,6 +1,6 @@
 """The rule of Volcano's Job: one pod group, in which tasks may be sub-groups.
 
-The minimum of members is computed as in Volcano, `pkg/controllers/job`. KAI-Scheduler has no rule for this kind.
+The minimum is computed as in Volcano, `pkg/controllers/job`. KAI-Scheduler has no rule for this kind.
 """
 
 from __future__ import annotations

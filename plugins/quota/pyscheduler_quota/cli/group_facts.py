@@ -1,7 +1,4 @@
-"""The column `Reserved` of `pyscheduler podgroup`: the quota that a group reserves, `Waiting` or `Ended`.
-
-`describe` also says why a group waits for quota.
-"""
+"""The column `Reserved` of `pyscheduler podgroup`: the quota that a group reserves, `Waiting` or `Ended`."""
 
 from __future__ import annotations
 

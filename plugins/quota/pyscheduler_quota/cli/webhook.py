@@ -1,4 +1,4 @@
-"""`pyscheduler webhook`: starts the admission webhook that refuses pods which would take quota reserved by groups."""
+"""`pyscheduler webhook`: run the admission webhook that refuses pods which would take quota reserved by groups."""
 
 from __future__ import annotations
 

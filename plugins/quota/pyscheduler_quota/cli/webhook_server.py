@@ -1,9 +1,8 @@
-"""The HTTPS server of the validating admission webhook that keeps reserved quota for the groups that reserved it.
+"""The HTTPS server of the validating admission webhook that keeps other pods off reserved quota.
 
-It serves `POST /validate-pods`, probes and `/metrics`. The webhook fails open: it allows a pod without a decision if
-its caches are not filled yet, if it cannot read the pod, or if the decision raises an exception. A metric counts the
-pods that were allowed without a decision. The API server also allows pods when the webhook does not answer
-(`failurePolicy: Ignore`).
+It serves `POST /validate-pods`, probes and `/metrics`. The webhook allows a pod without a decision if its caches are
+not filled yet, if it cannot read the pod, or if the decision raises an exception. A metric counts such pods. The API
+server also allows pods when the webhook does not answer (`failurePolicy: Ignore`).
 """
 
 from __future__ import annotations
