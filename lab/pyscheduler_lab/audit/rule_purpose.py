@@ -1,8 +1,8 @@
 """Rule 4: each eviction makes room for a job, which then binds its minimum, or ends a broken gang.
 
-The job has time for the victim's grace period plus `Options.lease_seconds`. The rule does not judge a job if its pods,
-its group or its queue change meanwhile, if a node shrinks, or if another scheduler binds a pod. If the scheduler gives
-the room to another job, that job must bind its minimum.
+The job has time for the victim's grace period plus `Options.lease_seconds`. The rule does not judge a job if someone
+else changes its pods, its group, its queue or the room on nodes meanwhile. If the scheduler gives the room to another
+job, that job must bind its minimum.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ A node group gets new nodes for pods that are unschedulable and would fit on one
 node without pods for some time is removed, unless the group has its minimum.
 
 A replay waits for planned changes, and for the return of drained and lost nodes. Random failures never end, so the
-replay does not wait for the next one. It waits for the return of a node that failed at random only if a job has had an
-event (an arrival, an end, a binding, a loss of its node) since the failure.
+replay does not wait for the next one. It waits for the return of a node that failed at random if a job had an event
+after the failure: for example, the job arrived or lost a node.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Search for weights that minimise or maximise a column of results, with Optuna's tree-structured Parzen estimator.
 
 The file is that of a sweep with one trace, cluster and profile. A trial runs the profile with the weights that Optuna
-proposes, once for each seed. If a search is repeated, Optuna proposes the same weights, so a search that was killed
-finds its first trials in the stored results.
+proposes, once for each seed. If a search is repeated, Optuna proposes the same weights. So a search that was killed
+can be repeated, and finds its first trials in the stored results.
 
 The best weights were chosen for the seeds of the search, so their results look better than they are. So they are
 compared with the weights of the profile on other seeds.
