@@ -3,9 +3,10 @@
 The paper defines the fragmentation of a node as a sum over typical tasks. If a task cannot run on the node, or needs no
 GPU, all free GPUs count. If the task can run, only the free parts count that are smaller than its part of a GPU.
 
-This module computes the rest, the *usable* thousandths of GPUs, without a loop over tasks. A shared device (GPU) with x
-thousandths free is usable to tasks of one GPU that request at most x. In addition, w wholly free devices are usable to
-tasks of at most w GPUs. One table for each case has the number of these tasks, by GPU model, free CPU and free amount.
+This module computes the rest, the *usable* thousandths of GPUs, without a loop over tasks. For example, a shared device
+(GPU) with 500 thousandths free is usable to tasks of one GPU that request at most 500. Three wholly free devices are
+also usable to tasks of two and three GPUs. Two tables have the numbers of such tasks, by GPU model, free CPU and free
+amount: one table for tasks of one GPU, and one for tasks of several.
 
 Sums are exact integers, in thousandths times tasks. Source: Weng et al., USENIX ATC 2023, section 4.1.
 """

@@ -1,8 +1,8 @@
 """`GpuPolicy`: the base class of the six policies.
 
-With most policies, the score of a node depends on the request of the pod, and on the free CPU and GPUs of the node. So
-the scores are kept by request and node, and computed again only for nodes that changed. `Random` is an exception: it
-draws a node for each pod.
+With most policies, pods with equal requests give a node the same score until the node changes. So the scores are kept
+by request and node, and computed again only for nodes that changed. `Random` is an exception: it draws a node for each
+pod.
 
 In a profile without `GpuSharing`, pods get whole GPUs only. "Device" means a GPU in this module.
 """

@@ -1,11 +1,11 @@
 """Compute the order of a few wanted jobs (those that a simulation places), without taking the other jobs one by one.
 
-`JobQueue` takes all jobs. The next job comes from the queue with the smallest sort key, and this key depends on the
-queue's next job. Before a queue reaches its wanted job, it waits longest at the job that gives it the largest key. So
-two keys of each queue determine the order: the largest key before the wanted job, and the key with the wanted job.
+The next job comes from the queue with the smallest sort key, and this key depends on the first job of the queue. The
+jobs before a wanted job delay it: the queue waits longest at the job that gives it the largest key. So two keys of each
+queue suffice: the largest key before its next wanted job, and the key with this wanted job.
 
 This is right only if no two queues have equal keys (`is_tied`), no queue has a parent, and keys are in a total order.
-Otherwise the order is computed with `JobQueue`.
+Otherwise `JobQueue`, which takes all jobs, computes the order.
 """
 
 from __future__ import annotations

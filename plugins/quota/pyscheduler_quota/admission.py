@@ -1,9 +1,9 @@
 """Decide which new pods the webhook admits: it refuses pods that would use quota that groups have reserved.
 
 The scheduler writes reservations to annotations. The status of a ResourceQuota says how much of the quota is used. But
-the API server charges a pod to the quota after the webhooks have answered, so a pod admitted a moment ago may not be
-charged yet. If a new pod does not fit beside such a pod, the webhook waits until that pod is charged, for 1.5 s at
-most. Then it decides by the status.
+the API server charges a pod to the quota after the webhooks have answered. So a pod admitted a moment ago may not be
+charged yet. If a new pod does not fit beside such a pod, the webhook waits for the charge, for 1.5 s at most. Then it
+decides by the status.
 """
 
 from __future__ import annotations
