@@ -1,8 +1,7 @@
 """Read YAML into plain values, as kube-scheduler does.
 
 Go's YAML library has its own rules for text without quotes: `yes`, `on` and `y` are booleans, `1e3` is a number, `010`
-is eight, dates and `1:30` are text. So libyaml only parses the text, and this module builds the values. It also keeps
-the line of each key for messages.
+is eight, dates and `1:30` are text. So libyaml only parses the text, and this module builds the values.
 
 Two equal keys are a mistake, even if one of the two comes from a merge (`<<`).
 

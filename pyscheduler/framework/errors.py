@@ -1,7 +1,7 @@
 """The exceptions of pyscheduler: mistakes of users, failures of plugins, error answers of the API server.
 
-Outcomes that are expected, such as a rejected pod, are values (`Status`) and no exceptions. A message says what is
-wrong, where, and how to fix it, in one line for each mistake.
+Outcomes that are expected, such as a rejected pod, are values (`Status`), not exceptions. A `ConfigError` has one line
+for each mistake.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The pluggy hook by which a Python package registers its plugins with pyscheduler.
 
-An entry point in the group `pyscheduler` names a module of the package that implements `pyscheduler_register`. The
-module must import quickly. So it names classes as `module:Class`, and the scheduler imports a class only if a profile
-enables it.
+An entry point in the group `pyscheduler` names a module, which implements `pyscheduler_register`. The module must
+import quickly. So it names classes as `module:Class`, and the scheduler imports a class only if a profile enables the
+plugin.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One class for each extension point; a plugin inherits those that it implements.
 
-The scheduler makes a plugin once per profile, with its args and its `Handle`. The methods up to Permit run on the event
-loop and must not block; of these, only `post_filter` may be `async def`. `pre_bind`, `bind` and `post_bind` may be
-`async def`, too. They run in the pod's binding cycle, beside other binding cycles.
+The scheduler makes a plugin once per profile, with its args and its `Handle`. The methods run on the event loop and
+must not block it. Of the extension points, `post_filter`, `pre_bind`, `bind` and `post_bind` may be `async def`. The
+last three run in the pod's binding cycle, beside other binding cycles.
 
 An exception in a plugin method usually becomes an ERROR status. The pod is then retried after a backoff.
 

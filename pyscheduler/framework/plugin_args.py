@@ -1,4 +1,4 @@
-"""Types for the args of any plugin; those of kube-scheduler's plugins are in `in_tree_args`.
+"""Types for the args of any plugin; the args of kube-scheduler's plugins are in `in_tree_args`.
 
 A plugin names an attrs class as its `args_type`. `pyscheduler.config` creates an object of this class from the
 configuration file:

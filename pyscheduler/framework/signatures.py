@@ -2,7 +2,7 @@
 
 Pods with equal signatures can share a list of scored nodes (`runtime.batching`). A signature consists of fragments,
 each a key and a value. The keys are those of kube-scheduler, so that plugins of different authors return the same
-fragment for the same part of a pod. The order of a list counts only if it has a meaning in the manifest.
+fragment for the same part of a pod. The order of lists in the manifest, such as tolerations, does not count.
 """
 
 from __future__ import annotations

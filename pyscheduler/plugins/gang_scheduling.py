@@ -6,8 +6,8 @@ members have a node. With the gate GenericWorkload, the scheduler first looks fo
 
 Differs from kube-scheduler:
 
-* pyscheduler moves the members that were kept out to activeQ once, when their gang is complete; kube-scheduler runs
-  PreEnqueue for all gated pods whenever a pod is added.
+* When a gang is complete, pyscheduler moves its gated members to activeQ once; in kube-scheduler, the plugin checks
+  every gated pod whenever a pod is added.
 * pyscheduler counts succeeded members once a started gang has fewer living members than its minimum; kube-scheduler
   does not, so the last pods of a Job with more completions than parallelism never start.
 

@@ -6,7 +6,7 @@ Belongs here (begin with `groups`):
 
 - the state that all group plugins of a scheduler share (`groups`)
 - the description of a group in each dialect (`dialects`, `declarations`, `wire`, `model`)
-- the members of a group and their places (`directory`, `membership`)
+- the members of a group and their states (`directory`, `membership`)
 - the parts of a group that have minimums of their own (`sub_groups`)
 - the order in which groups are tried (`sort_keys`)
 - the status of a group (`status`), and the controller that writes it (`controller`)

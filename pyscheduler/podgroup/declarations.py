@@ -1,6 +1,6 @@
 """Reads what pods and objects declare about their group (minimum, wait time and so on), in the format of each system.
 
-Equal declarations are cached as one object, because a group may have thousands of members with the same declaration.
+Equal declarations of pods are cached as one object, because thousands of members may have the same declaration.
 Source of Koordinator's keys: its `apis/extension/coscheduling.go`; of kube-batch's and Volcano's: their PodGroup types.
 """
 

@@ -1,8 +1,8 @@
 """The kinds of objects that describe groups, with the fields that the scheduler reads.
 
 The kinds come from other projects' CRDs, which may have no validation. So fields that users fill in are declared as
-`Any`: a word instead of a number makes only that field unusable, and not the whole object. `declarations` reads the
-fields.
+`Any`: a word instead of a number makes only that field unusable, and not the whole object. `declarations` and
+`sub_group_fields` read most of them.
 Sources: the CRDs of scheduler-plugins, Koordinator, kube-batch, Volcano and KAI; Kubernetes 1.36,
 `staging/src/k8s.io/api/scheduling/v1alpha2/types.go`.
 """

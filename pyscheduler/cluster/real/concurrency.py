@@ -5,8 +5,8 @@ The limit is called the window. Like TCP (RFC 5681), it grows slowly and shrinks
 - A window of n grows by one after n good answers, if at least half of the window was in use (RFC 7661).
 - A refusal cuts the window to half of the requests that were in flight when the refused request was sent. Requests that
   were sent before the cut cause no second cut.
-- These answers count as refusals: 429, unless a disruption budget forbids the eviction; 503 or 504 to a write; no
-  answer after more than a second.
+- These count as refusals: the answer 429, unless a disruption budget forbids the eviction; the answer 503 or 504 to a
+  write; a request that fails without an answer after more than a second.
 - For the time in `Retry-After`, the window stays below the refused number of requests. This time is one second without
   the header, and five seconds at most. If the window was one already, no request is sent for this time.
 
@@ -14,11 +14,11 @@ A slow write cuts the window, too, but not below eight. A write is slow if it to
 objective), and more than twice as long as the quickest recent write. An admission webhook that always takes two seconds
 would not get faster with fewer requests.
 
-Bindings, evictions, nominations and reads are sent first. Statuses and conditions get every fourth turn while those
-wait. Events are sent when no other request waits. Lists, watches and requests for the lease have no limit.
+Bindings, evictions, nominations and reads are sent first. While such requests wait, statuses and conditions get every
+fourth turn. Events are sent when no other request waits. Informers and requests for the lease have no limit.
 
-Differs from kube-scheduler: client-go limits requests per second, and leaves the number in flight to the server. There,
-a refused request waits while all others go on.
+Differs from kube-scheduler: client-go limits requests per second, and leaves the number in flight to the server. In
+kube-scheduler, a refused request waits while all others go on.
 """
 
 from __future__ import annotations

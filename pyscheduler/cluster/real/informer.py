@@ -4,9 +4,9 @@ An informer lists in pages, then watches from the version of the list. When a wa
 continues from the latest version. `informer_rules` decides when to list again; the handlers then get the difference
 between the new list and the copy.
 
-An object that cannot be decoded is skipped; the copy keeps its last readable state. If the CRD of an optional kind is
-absent, the copy is empty, and the informer looks for the kind every few seconds. The server may refuse access to kinds
-that are not built in, and to the kinds of devices. If it refuses the first list of another kind, such as pods, the
+An object that cannot be decoded is skipped; the copy keeps its last readable state. If the CRD of a plugin's kind is
+absent, the copy is empty, and the informer keeps looking for the kind. The server may refuse access to kinds that are
+not built in, and to the kinds of devices. If the server refuses the first list of another kind, such as pods, the
 scheduler ends, because its decisions would be wrong.
 
 Handlers run on the event loop, one object at a time. During long lists and bursts, other tasks run in between.

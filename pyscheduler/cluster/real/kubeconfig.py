@@ -1,6 +1,6 @@
 """Find the mistake in a kubeconfig and name the file, the entry and the missing part.
 
-The official client, which uses the kubeconfig later, describes its own data structures in its errors.
+The official Python client of Kubernetes, which uses the kubeconfig later, names its own data structures in errors.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ Differs from kube-scheduler:
 - A leader stops as soon as `renewDeadline` has passed since its last successful renewal; kube-scheduler stops up to one
   `retryPeriod` later.
 - A leader whose event loop is blocked does not renew.
-- A standby watches the lease before it may take the lease. It waits even if somebody deletes a lease that was held.
+- A replica watches the lease from the start; kube-scheduler first reads the lease when its caches are filled.
+- A standby waits even if somebody deletes a lease that was held.
 - A standby checks the lease again at the moment when the lease expires.
 """
 

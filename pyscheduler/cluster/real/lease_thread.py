@@ -1,4 +1,4 @@
-"""Runs the `LeaseKeeper`, which renews the Lease, in a thread of its own, so that a busy scheduler does not lose it.
+"""Runs the `LeaseKeeper`, which renews the Lease, in a thread of its own, so that a busy scheduler keeps it.
 
 The scheduler's event loop may be busy for seconds, for example with the first list of a large cluster. The keeper's
 thread has an event loop of its own. `post` calls a function on this loop, `report` on the loop of the main thread.

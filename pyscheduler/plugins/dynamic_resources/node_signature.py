@@ -1,8 +1,8 @@
 """The devices of a node that may serve the claims of a pod, reduced to what matters for these claims.
 
-The `Kind` of a device stands for the facts that matter: which requests the device may serve now, and those of its
-attributes, counters and capacity that the claims depend on. Nodes that offer the same kinds in the same order, and
-whose pools have the same counters left, have the same signature and share one search.
+The `Kind` of a device stands for the facts that matter: which requests the device may serve now, and the attributes,
+counters and capacity on which the claims depend. Nodes that offer the same kinds in the same order, and whose pools
+have the same counters left, have the same signature and share one search.
 """
 
 from __future__ import annotations

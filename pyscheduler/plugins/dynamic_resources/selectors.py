@@ -4,7 +4,7 @@ Devices that differ only in attributes that an expression does not read, such as
 expression usually runs once per kind of device.
 
 An evaluation calls the function `pause` every few thousand steps. If `pause` raises an error, no result is kept. The
-memory for expressions and answers is limited to a few MiB, for any number and size of claims.
+memory for expressions and answers is limited to about 8 MiB, for any number and size of claims.
 
 Source: kube-scheduler 1.36, `k8s.io/dynamic-resource-allocation/cel`.
 """

@@ -1,6 +1,6 @@
 """Queueing hints for pods that InterPodAffinity rejected: changes of pods, nodes and namespaces that may help them.
 
-Differs from kube-scheduler 1.36, where the rejected pod waits for the five-minute flush in each of these cases:
+Differs from kube-scheduler 1.36, where the rejected pod may wait for five minutes in each of these cases:
 
 * a term selects namespaces by their labels, and a namespace changes (kubernetes#141953);
 * the rejected pod has several anti-affinity terms, and a placed pod is deleted that matched some of these terms, but

@@ -1,9 +1,9 @@
 """The scores of InterPodAffinity: preferred terms, turned into sums of weights in each topology domain.
 
 Each preferred affinity term of the pod adds its weight to a domain for every pod there that it matches; an
-anti-affinity term subtracts its weight. Terms of placed pods that match the pod count in the same way. Their required
-affinity terms have the weight `hardPodAffinityWeight`. A node's score is the sum over its domains, normalised to
-0..100.
+anti-affinity term subtracts its weight. Preferred terms of placed pods count in the same way if they match the pod, and
+so do required affinity terms, with the weight `hardPodAffinityWeight`. A node's score is the sum over its domains,
+normalised to 0..100.
 """
 
 from __future__ import annotations
