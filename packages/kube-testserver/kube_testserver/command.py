@@ -1,4 +1,4 @@
-"""The command `kube-testserver`: serve an API server in memory until a signal arrives.
+"""The command `kube-testserver`: serve an API server in memory.
 
 `pyscheduler cluster` has the same options (`serving_options`), and also calls `serve`.
 """

@@ -4,7 +4,7 @@ A write reads the stored record, builds the next object from it, and replaces th
 between. A request is refused as a conflict if it names another version or uid than the stored object has. A write that
 changes nothing is skipped and causes no event.
 
-The registry handles objects in their stored form, without kind and apiVersion.
+Objects are stored without kind and apiVersion.
 """
 
 from __future__ import annotations

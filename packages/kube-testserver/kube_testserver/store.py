@@ -2,7 +2,7 @@
 
 One counter numbers the writes to all collections, like etcd's revision. A *collection* holds the objects of one
 resource, and a *log* of the latest changes. A watch is a position in the log. A list at an older version is the present
-list with the newer changes undone. Clients that ask for a version older than the log get 410.
+list with the newer changes undone. Requests that need a version older than the log get 410.
 
 An object is kept as JSON bytes, encoded once per version. So a list only joins bytes, and each reader decodes a copy of
 its own. Kind and apiVersion are left out of the bytes, because the same object may be served under several of them.

@@ -1,4 +1,4 @@
-"""Additions of the batch package to the command line: `pyscheduler queue`, `binder` and `explain job`.
+"""Additions of the batch package to the command line, such as `pyscheduler queue` and `pyscheduler binder`.
 
 pyscheduler finds this module through the package's entry point in the group `pyscheduler.commands`.
 """

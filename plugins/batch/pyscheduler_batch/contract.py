@@ -1,10 +1,10 @@
 """The base classes of batch policies and actions, and the types that policies and actions use.
 
 A policy inherits one or more of the classes below. Most classes have one method, which answers a question, for example
-which of two jobs comes first. If several policies answer a question, its class says how the answers are combined. A
+which of two jobs comes first. If several policies answer a question, the class says how the answers are combined. A
 policy is made once per profile, with its arguments. The `Session` is the state of one pass (a scheduling round over all
-jobs); a policy reads its `Job`s and `Task`s, and a task is a pod of a job. Orders such as `JobOrder` return keys; the
-smallest key comes first. A configuration lists policies in groups, the tiers.
+jobs); a policy reads the session's `Job`s and `Task`s. A task is a pod of a job. Orders such as `JobOrder` return keys;
+the smallest key comes first. A configuration lists policies in groups, the tiers.
 
 Queues and nodes are given as row numbers: of `session.queues` (a `QueueTable`) and of `session.nodes` (a `NodeTable`).
 `Amounts` are float64 arrays with one column for each resource of `session.axis` (a `ResourceAxis`). `Tasks` is a table

@@ -1,4 +1,4 @@
-"""Respect PodDisruptionBudgets when a batch profile chooses victims; KAI, Volcano and kube-batch read no budgets.
+"""Respect PodDisruptionBudgets when a batch profile chooses victims; KAI and kube-batch read no budgets.
 
 The arg `disruptionBudgets` of `Batch` chooses the rule:
 

@@ -1,4 +1,4 @@
-"""Node pools of KAI: a profile schedules the nodes, queues and groups of one pool.
+"""Node pools of KAI: a profile uses the nodes, queues and groups of one pool.
 
 A label names the pool of a node, a queue, a group or a pod without a group. A profile without a pool of its own takes
 the objects without this label. If the arg `nodePoolLabel` is empty, the profile takes all objects. Source:

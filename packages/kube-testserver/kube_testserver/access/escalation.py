@@ -1,4 +1,4 @@
-"""Checks against privilege escalation: a user can grant only permissions that the user has.
+"""Checks against privilege escalation: normally, users can grant only permissions that they have.
 
 To write a role, a user needs all permissions in the role, or the verb `escalate` on it. To write a ClusterRole that
 aggregates other roles, a user without `escalate` needs the permissions of an administrator. To write a binding, a user

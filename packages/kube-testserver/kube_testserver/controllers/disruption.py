@@ -3,7 +3,7 @@
 The API server allows or refuses an eviction by these numbers (see `subresources.eviction`).
 
 Rules and messages are those of ``pkg/controller/disruption/disruption.go``. Differs from kube-controller-manager: the
-controller knows only the workloads in `CONTROLLERS` and custom resources with a scale, and records no events.
+controller records no events, and reads the replicas of a custom resource only from `spec.replicas`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """A small kubelet for all nodes at once: it admits and runs bound pods, and ends pods that are being deleted.
 
 Without kubelets, a bound pod stays Pending, and a pod that was deleted with a grace period stays Terminating.
-`Lifecycle` writes the statuses that kubelets write. If it runs pods, it also starts the controllers of disruption
-budgets and resource claims.
+`Lifecycle` writes the statuses that kubelets write. With `run_pods` (the default), it also runs the controllers of
+disruption budgets and resource claims.
 
-A pod that does not fit its node fails, with the kubelet's message (`node_admission`). Otherwise, the pod starts after a
-configured time. With the annotation `RUN_DURATION`, a pod succeeds after that duration. A pod bound to a node that does
-not exist waits for the node.
+A pod that does not fit its node fails, with the kubelet's message (`node_admission`). Otherwise, with `run_pods`, the
+pod starts after a configured time. With the annotation `RUN_DURATION`, a pod succeeds after that duration. A pod bound
+to a node that does not exist waits for the node.
 """
 
 from __future__ import annotations

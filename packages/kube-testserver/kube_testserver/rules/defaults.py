@@ -1,7 +1,7 @@
 """Values that the server fills in before it stores an object, such as the defaults on which a scheduler relies.
 
-Defaults of single fields are applied on every write, because a client may send an object without them. The first
-status, the quality of service, and label keys merged into selectors are set at creation. The rules are
+Defaults of single fields are applied on every write, because a client may send an object without them. At creation, the
+server also sets the first status and the quality of service, and merges label keys into selectors. The rules are
 kube-apiserver's, for fields that schedulers and `kubectl` read.
 """
 

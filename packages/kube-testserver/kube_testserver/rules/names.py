@@ -1,4 +1,4 @@
-"""Checks of names in objects: the form of names and labels, and duplicates, with kube-apiserver's messages."""
+"""Checks of names in objects: their form, and duplicates, with kube-apiserver's messages."""
 
 from __future__ import annotations
 

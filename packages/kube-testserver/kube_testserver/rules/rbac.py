@@ -1,6 +1,6 @@
 """Checks of roles and bindings, and the defaults that the server fills in.
 
-The checks are those of `pkg/apis/rbac/validation` in Kubernetes.
+Source of the checks: `pkg/apis/rbac/validation` in Kubernetes.
 """
 
 from __future__ import annotations

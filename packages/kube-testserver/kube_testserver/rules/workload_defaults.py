@@ -1,4 +1,4 @@
-"""The defaults of workloads and services: kube-apiserver's, for the fields that clients read and show."""
+"""Defaults of workloads and services, for the fields that clients read and show."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The fields of built-in kinds: their names, their types, their merge keys and their owners.
+"""The fields of built-in kinds: their names, their types and their merge keys.
 
 The schemas come from Kubernetes' own OpenAPI documents (see NOTICE). The server derives from them:
 
 - the types that an object must fit (`structs`, `shapes`)
 - unknown fields (`unknown_fields`)
 - the lists that a strategic patch merges (`merge_keys`)
-- the owners of fields (`field_paths`, `managed_fields`)
+- the paths of fields in `metadata.managedFields` (`field_paths`, `managed_fields`)
 - the output of `kubectl explain`
 
 Does not belong here: the rules for values, such as the length of a name (`rules`).

@@ -1,4 +1,4 @@
-"""Discovery: the documents that list the served resources, one for each group version, or all of them in one."""
+"""Discovery: the documents that list the served groups, versions and resources."""
 
 from __future__ import annotations
 

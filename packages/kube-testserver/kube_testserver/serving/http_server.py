@@ -1,7 +1,7 @@
-"""Serve the router over HTTP: aiohttp's low-level server, one handler for every path.
+"""Serve the router over HTTP: aiohttp's low-level server, one handler for all paths.
 
-A scheduler sends thousands of requests a second, so each should cost little more than the parsing of HTTP. So aiohttp's
-own routing and middlewares are not used.
+A scheduler can send thousands of requests a second, so each should cost little more than the parsing of HTTP. So
+aiohttp's own routing and middlewares are not used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaim: each claim that names no volume gets one of its own, not tied to a node.
+"""PersistentVolumeClaim: each claim that names no volume gets a new volume, not tied to a node.
 
 With `WaitForFirstConsumer`, the claim waits until the scheduler has named the node of a pod. The claim also waits for a
 StorageClass that does not exist yet.

@@ -2,7 +2,7 @@
 
 The plugin creates a BindRequest, which is an object of KAI, and waits until the pod is bound or the request has failed.
 After a failure, the pod is scheduled again. When a scheduler starts, the pods of unfinished requests take room on the
-requested nodes. It deletes requests whose node has no room any more.
+requested nodes. The scheduler deletes requests whose node has no room any more.
 
 Source: KAI-Scheduler, `pkg/scheduler/cache/cache.go` (createBindRequest, cleanStaleBindRequest), `cluster_info.go`
 (snapshotBindRequests).

@@ -1,7 +1,7 @@
 """Shares of GPUs: find the devices of a node that have enough free for a share, and choose those that a pod gets.
 
 A device is a GPU here. All devices of a node have the same capacity: their memory in MiB, rounded down to hundreds. If
-the labels of the node do not say it, the capacity is 100, and a share is in percent. A device is whole as long as no
+the labels of the node do not say it, the capacity is 100, and a fraction is in percent. A device is whole as long as no
 pod has a share of it. Source: KAI-Scheduler, `pkg/scheduler/api/node_info/gpu_sharing_node_info.go`,
 `pkg/scheduler/gpu_sharing`.
 """

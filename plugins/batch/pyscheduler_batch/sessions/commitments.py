@@ -32,8 +32,8 @@ victims, gangs would stay partly bound, and jobs would evict each other without 
   the job was placed again and then lost its minimum of tasks.
 - If the victims of a job held enough for its waiting tasks, the job evicts nobody else until its promise ends, or
   something changes from outside.
-- A change from outside is a new job or resource, a change of a node, queue or priority class, or a pod that ends
-  without an eviction.
+- A change from outside is a new job or resource, a change of a node, queue, share or priority class, or a pod that
+  ends without an eviction.
 """
 
 from __future__ import annotations

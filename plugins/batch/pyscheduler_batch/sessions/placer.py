@@ -1,7 +1,7 @@
 """`SnapshotPlacer`: run the filter and score plugins of a profile for the pods of one pass (a round over all jobs).
 
-The plugins run on a snapshot of the cluster. First, the placer removes the pods that are being deleted or evicted from
-the snapshot. Then it adds and removes pods as the pass decides. At the end of the pass, it undoes these changes.
+The plugins run on a snapshot of the cluster. First, the placer removes from the snapshot the pods that are being
+deleted or evicted. Then it adds and removes pods as the pass decides. At the end of the pass, it undoes these changes.
 """
 
 from __future__ import annotations

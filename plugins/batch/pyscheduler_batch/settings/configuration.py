@@ -6,8 +6,8 @@ The forms are:
 - the configuration file of a batch system, with the keys `actions` and `tiers`
 - under the key `shard`, the spec of an object that has the settings instead of the file, such as KAI's SchedulingShard
 
-Unknown actions and policies, and parts of a wrong type, are a `ConfigError`. Unknown keys and arguments cause a
-warning.
+Unknown names in `actions` and `tiers`, and parts of a wrong type, are a `ConfigError`. Unknown arguments, and most
+unknown keys, cause a warning.
 """
 
 from __future__ import annotations

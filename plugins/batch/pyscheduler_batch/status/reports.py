@@ -1,7 +1,7 @@
 """The reports of a batch system about jobs and queues: in statuses, events and metrics.
 
 `StatusReporter` and `Statuses` do what all systems share, such as limiting the rate of writes. Where systems differ,
-they call the `Reports` object of the profile's `System`. The base class `Reports` is enough for a system without
+both call the `Reports` object of the profile's `System`. The base class `Reports` is enough for a system without
 statuses.
 """
 

@@ -1,4 +1,4 @@
-"""Functions on resource claims and slices: fill in defaults, and return requests, quantities, and a pod's claims."""
+"""Functions on resource claims and slices, for example to fill in defaults, or to find the claims of a pod."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Add to `pyscheduler explain POD` the steps that the pod's job has on its way to its nodes.
 
-The steps are those of `kubectl queue explain`, and one about the other pods of the gang. If no profile of the
+The steps are those of `kubectl queue explain`, and at most one about the other pods of the gang. If no profile of the
 configuration has the schedulerName of the pod, the default configuration of the batch system is assumed.
 """
 
