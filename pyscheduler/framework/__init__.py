@@ -1,4 +1,4 @@
-"""The plugin contract: everything a plugin author imports, and nothing that runs a plugin.
+"""The plugin contract: the classes that plugins inherit or use, and nothing that runs a plugin.
 
 Belongs here: a class per extension point, `Status` and `Code`, `CycleState`, `NodeInfo`, `PodInfo`, cluster events and
 queueing hints, the `Handle` with all that it offers to plugins, and profiles as `runtime` reads them. Does not belong

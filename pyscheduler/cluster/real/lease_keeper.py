@@ -1,7 +1,8 @@
 """Reads, creates and replaces the Lease of leader election as `lease_rules` says, until the lease is lost or released.
 
 A leader renews with a single write, because it knows what it wrote last. It reads the lease only if the write is
-refused. A request may take half of the renew deadline, so that a second attempt is possible if a connection hangs.
+refused. A request may take at most half of the renew deadline, so that a second attempt is possible if a connection
+hangs.
 
 Before this replica takes part in the election, the keeper only reads the lease. So it knows early how long the lease of
 another replica is valid.
