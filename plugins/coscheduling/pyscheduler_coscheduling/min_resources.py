@@ -1,4 +1,4 @@
-"""Check whether the cluster has a group's `minResources`, before any of its members is tried.
+"""Check whether the cluster has a group's `minResources`, before a member of the group is tried.
 
 The check is an estimate: by default (arg `minResourcesScope`), free amounts are summed over nodes, so two nodes that
 can each take half a pod are enough. Amounts that the group itself holds count as free, and an overcommitted node counts

@@ -2,7 +2,8 @@
 
 When a change affects what is served, open watches of the kind end, as in kube-apiserver.
 
-Differs from kube-apiserver: when a definition is deleted, its objects are deleted at once, even those with finalizers.
+Differs from kube-apiserver: when a definition is deleted or serves no version any more, its objects are deleted at
+once, even those with finalizers.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A unit is a group, or a gang group (gangs that start together). A contender is a unit of which too few members have a
 node. There is a deadlock if all of this is true for the grace time:
 
-- of two or more contenders, all pending members that may be tried were tried, and did not fit
+- two or more contenders have no member left to try: their pending members were tried, and did not fit
 - one of these contenders has enough members to be complete
 - another of these contenders keeps nodes although a member does not fit (in Koordinator's mode Strict, a gang does not)
 - no contender with nodes has a member left to try, and no preemption is under way

@@ -1,4 +1,4 @@
-"""Amounts of a ResourceQuota, exact, and written as Kubernetes writes them.
+"""Exact amounts of a ResourceQuota, and their text with a suffix such as `Mi`.
 
 An amount keeps the kind of suffix it was given with, binary (`Mi`) or decimal (`M`). For example, a limit of `1536Mi`
 is shown as such, and 1000 pods are shown as `1k`. A sum has the form of its first part that is not zero.
