@@ -3,8 +3,8 @@
 A statement changes the snapshot, and also the books of Reserve plugins (a plugin's record of what pods hold). When it
 evicts a pod, its `release` function calls plugins that free what the pod holds (`release_in_trial`).
 
-`discard` undoes all changes. `commit` undoes all changes, too, and returns their net effect. The scheduler then
-assumes, reserves and permits the pods as it does with other pods (`scheduler.group_commit`).
+`discard` undoes all changes. `commit` undoes all changes, too, and returns their net effect. The scheduler then assumes
+the pods and runs Reserve and Permit, as for other pods (`scheduler.group_commit`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The binding cycle: the steps that bind one pod to its reserved node. A coroutine; thousands may be under way.
 
 The cycle waits at Permit and runs PreBind, Bind and PostBind. If a step up to Bind fails, the cycle undoes the
-reservation, reports the free room to the queue, and returns the pod to the queue. A later failure does not undo the
-binding.
+reservation, reports the free room to the queue, and returns the pod to the queue. A failure after Bind does not undo
+the binding.
 
 Differs from kube-scheduler: if every Bind plugin skips the pod, pyscheduler shows the pod's user an error;
 kube-scheduler retries the pod and shows nothing. Source: kube-scheduler 1.36, `bindingCycle`.
