@@ -5,7 +5,7 @@
   was evicted, or victims are still ending for it.
 - A victim is a pod that is being deleted and has the condition `DisruptionTarget`. The message of the condition names
   the job that gets the room, if any. The annotation `last-eviction-timestamp` of a PodGroup also tells of victims.
-- An interrupted eviction is a pod with a node and this condition that is not being deleted. The eviction may be
+- An interrupted eviction is a pod that has a node and this condition, but is not being deleted. The eviction may be
   repeated in two cases: the first pass keeps the promise of the named job, or the pod's gang is below its minimum.
 """
 
