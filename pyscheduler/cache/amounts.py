@@ -1,8 +1,8 @@
 """A table of amounts of resources: a line for each quantity, such as the requested CPU, and an entry for each node.
 
 The table is one int64 array, so the amounts of a node are written with one assignment. Each line is contiguous in
-memory. An extended resource gets a line when the first node has any of it. If the array has no line left then, lines of
-zeros are dropped.
+memory. An extended resource gets a line when the first node has any of it. If no line is left, lines of zeros are
+dropped.
 """
 
 from __future__ import annotations

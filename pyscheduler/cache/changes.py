@@ -2,7 +2,7 @@
 
 A reader that keeps data by row asks which rows changed since its last question. So its work grows with the number of
 changes, not of nodes. Changes that are undone, as in a search for victims, are logged, too. The log lists the latest
-changes. For older changes, it has one number for each row: the position of the row's last change.
+changes. For older changes, it has the position of each row's last change.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The (anti-)affinity terms of the pods on nodes, each distinct term once, counted by node.
 
 A pod that looks for a node must know which of these terms match it. Pods of one template have equal terms and equal
-labels. So a term is usually compared with each kind of pod once. The counts of a term are an array with one entry per
+labels. So a term is usually compared once with each set of labels. The counts of a term are an array with one entry per
 node.
 
 Nothing is computed before the first query. A query updates the rows whose node has changed since the last query.

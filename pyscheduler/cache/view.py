@@ -1,10 +1,10 @@
 """The nodes of a snapshot as plugins see them: all of them (`NodeView`), or some (`NodeSubset`).
 
-The arrays of `NodeView` are slices of the columns, so nothing is copied. `NodeSubset` copies an array when a plugin
-first asks for it, so that ten plugins can share one copy.
+Most arrays of `NodeView` are slices of the columns, without a copy. `NodeSubset` keeps most of the copies that plugins
+ask for, so that ten plugins can share one copy.
 
-Arrays are read-only and valid until the plugin's method returns. After a node has left the snapshot, a subset raises an
-error, because its row numbers could mean other nodes.
+Plugins must not change an array, which is valid until the plugin's method returns. After a node has left the snapshot,
+a subset raises an error, because its row numbers could mean other nodes.
 """
 
 from __future__ import annotations

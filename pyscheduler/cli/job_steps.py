@@ -1,4 +1,4 @@
-"""Ask which steps the job of a pod has on its way to its nodes, so that `explain` of a pod needs no second command.
+"""Find the steps of a pod's job, so that `explain` of the pod shows them without a second command.
 
 A Python package that schedules pods job by job names a function in `POD_STEPS` (see `added_commands`). The function
 gets a `PodQuestion`, and returns `JobSteps`, or None for a pod that the package does not schedule. The first answer

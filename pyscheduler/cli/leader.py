@@ -4,8 +4,8 @@
 this machine, or a pod in the namespace of the Lease. If the Lease has expired or has no holder, no replica leads.
 
 The request goes straight to the scheduler. The API server's proxy for pods would remove the user's token, so the
-scheduler could not identify the user. Because the token is in the request, the scheduler's certificate must be trusted.
-`--scheduler-ca` names the authority to verify it with. Without this option:
+scheduler could not identify the user. Because the token is in the request, the scheduler's certificate is verified
+with the authority that `--scheduler-ca` names. Without this option:
 
 - on the loopback interface, where `kubectl port-forward` ends, too, the certificate is not verified;
 - at another address of `--scheduler`, the authorities of the system count;

@@ -4,7 +4,7 @@ The leader knows more than an evaluation in this process: which pods wait at Per
 if the pod waits, the reason in its story is the verdict. If plugins of the leader are not installed on this machine,
 only the profiles that use them are left out.
 
-A Service leads each connection to any of its replicas, but only the leader knows why pods wait. So a story is requested
+A Service may send each connection to another replica, but only the leader knows why pods wait. So a story is requested
 up to 16 times, each time on a new connection, until the leader answers. If it does not answer, the Lease may say that
 no replica leads. Then this is the reason why the pod waits.
 """

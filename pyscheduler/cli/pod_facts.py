@@ -1,7 +1,7 @@
 """Steps from the pod itself and from other pods of its namespace, for a user who may read no nodes.
 
-The steps say what the pod asks for, and where the pods beside it are. This often shows the cause, such as a label with
-a typo.
+The steps say what the pod asks for, and where the pods of its group and its affinity terms are. This
+often shows the cause, such as a label with a typo.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A read-only cluster: objects that were read once, for commands that show what the scheduler would do.
 
-A command such as `explain` builds a real scheduler on this cluster. The event handlers of a live cluster fill the
-scheduler's cache and queue. But nothing is watched, and writes are refused or dropped.
+A command such as `explain` builds a real scheduler on this cluster. The same event handlers as on a live cluster
+fill the scheduler's cache and queue. But nothing is watched, and writes are refused or dropped.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Windows: times after a failure in which a group is refused, and the reasons to retry the group when its window ends.
+"""Windows: how long a group is refused after a failure, and the reasons to retry the group when its window ends.
 
 No cluster event marks the end of a window, so a timer ends it. The timer retries the group if there is news since the
 failure, for example a change of the group or freed resources.
 
 Two groups could retry each other for ever: each finds nodes for some members only, fails, and gives these nodes back.
-So a node that group A gives back is news for group B only if A held nodes when B failed.
+So a node that group A gives back is news for group B only if A had nodes or nominations when B failed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Count the pods of the cluster by kind, as typical tasks for `FGD`.
 
-A pod counts until it is deleted, even if it has ended. So the counts are the same after a restart. Pods that share
-several GPUs do not count, nor do pods that only reserve a shared GPU.
+A pod counts until it ends or is deleted. So the counts are the same after a restart. Pods that share several GPUs do
+not count, nor do pods that only reserve a shared GPU.
 
-New counts make kept scores invalid. So `FGD` takes over the counts only after many changes: when the number of created
-and deleted pods reaches a twentieth of all pods.
+New counts make kept scores invalid. So `FGD` takes over the counts only when a twentieth of the pods has come or gone.
 
 A request for GPU memory counts as a part of the smallest GPU of the cluster.
 """

@@ -6,7 +6,7 @@ up their nodes. Then the other members are refused until the next round of attem
 their nodes. A gang that is not allowed within its wait time has timed out: its unbound members are refused.
 
 Differs from Koordinator's current program, because the plugin follows Koordinator's design documents: annotations of
-pods count before the PodGroup, attempts have rounds (see `record`), the members of a gang have one deadline, and the
+pods override the PodGroup, attempts have rounds (see `record`), the members of a gang have one deadline, and the
 annotation `timeout` is written.
 """
 

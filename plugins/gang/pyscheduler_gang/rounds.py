@@ -3,9 +3,9 @@
 For example, a new node makes the queue retry the member that did not fit. One member cannot complete a gang. So this
 member opens a round, and activates the other members.
 
-Some members may be left after a round. One of them opens the next round, and would activate members that were tried
-before. These could do the same for ever. So a member activates only members that were not tried in this *pass*. An
-event that retries a member, or a change that may help the gang, begins a new pass.
+Some members may have had no turn when a round ends. One of them opens the next round, and would activate members that
+were tried before. These could do the same for ever. So a member activates only members that were not tried in this
+*pass*. An event that retries a member, or a change that may help the gang, begins a new pass.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The next requests of waiting jobs, as arrays.
 
 The *next request* of a job is the sum of the requests of the pods that would be placed next. These are the pods that
-the job lacks for its minimum. If the job has its minimum, it is one pod.
+the job lacks for its minimum. If the job has its minimum, one pod is placed next.
 """
 
 from __future__ import annotations

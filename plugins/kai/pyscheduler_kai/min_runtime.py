@@ -1,6 +1,6 @@
 """The policy `minruntime`: protects jobs that started a short time ago.
 
-A queue sets how long its jobs run at least before jobs may evict them. A protected job that has more pods than its
+A queue sets how long its jobs must run before other jobs may evict them. A protected job that has more pods than its
 minimum may lose the surplus. Source: KAI-Scheduler, `plugins/minruntime`.
 """
 

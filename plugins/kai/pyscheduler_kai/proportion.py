@@ -1,7 +1,7 @@
 """The policy `proportion`: fair shares, the order of queues, limits and quotas, and the queues to reclaim from.
 
-Amounts are tuples of CPU millicores, memory bytes and GPUs, because arrays of three numbers are slower. Infinity means
-unlimited. Source: KAI-Scheduler, `plugins/proportion`.
+Most amounts are tuples of CPU millicores, memory bytes and GPUs, because arrays of three numbers are slower. Infinity
+means unlimited. Source: KAI-Scheduler, `plugins/proportion`.
 """
 
 from __future__ import annotations

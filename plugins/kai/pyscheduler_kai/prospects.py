@@ -1,7 +1,7 @@
 """Compute the state of a job after some of its pods are evicted; `rehearsal` uses this to judge eviction plans.
 
-Most plans evict the same jobs in other combinations. The state of a job does not depend on the other jobs of the plan.
-So it is computed once for each set of evicted pods, and kept until the end of the scheduling round.
+Many plans evict the same jobs in different combinations. The state of a job does not depend on the other jobs of the
+plan. So the state for a set of evicted pods is kept for later plans of the scheduling round.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ the collected units:
 - `node_local` looks at each node of the job that the last unit is from. It proposes all units of the jobs that lose a
   task on this node.
 - `multi_node` sorts the nodes of the units by free GPUs, including those that the units free, the smallest sum first.
-  It proposes the units on as few of the first nodes as cover the request, then on 1, 2, 4 ... more nodes.
+  It proposes the units on as few of the first nodes as cover the request. Then it adds 1, 2, 4 ... nodes.
 
 Source: KAI-Scheduler, `actions/common/solvers` (`pod_scenario_builder.go`, `sub_scenario_emitter.go`, the filters) and
 the plugins `nodelocalgreedy` and `multinodegang`.

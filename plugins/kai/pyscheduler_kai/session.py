@@ -1,6 +1,6 @@
-"""`KaiSession`: the state of one scheduling round, which reports two more reasons why a job waits.
+"""`KaiSession`: the state of one scheduling round, which also reports why sub-groups make a job wait.
 
-These reasons are: a sub-group lacks pods; a pod names a sub-group that the job does not have.
+For example, a sub-group lacks pods, or a pod names a sub-group that the job does not have.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A constraint names a Topology, and a required level, a preferred level, or both 
 one domain. Domains of the preferred level are tried first, then wider ones up to the required level. If some pods
 already have nodes, only the required-level domains of these nodes are used.
 
-Within a level, the fullest domains are tried first. Racks, for example, are ordered by how full their zones are, then
-their blocks, then the racks themselves.
+Racks, for example, are ordered by how full their zones are, then their blocks, then the racks themselves. The fullest
+come first.
 
 Differs from KAI-Scheduler in one case. If a job requires one zone, for example, and all nodes are in one rack, KAI
 computes free resources for the rack only, and treats the zone as full.

@@ -1,4 +1,4 @@
-"""The policy `gang` of kube-batch: jobs below their minimum come first; jobs at their minimum are protected.
+"""The policy `gang` of kube-batch: it refuses, orders and protects jobs by their minimum of pods.
 
 Source: kube-batch `plugins/gang`, `api/job_info.go`.
 """

@@ -1,4 +1,4 @@
-"""The kinds of queues and pod groups of kube-batch, in both API groups; `pyscheduler_volcano.objects` reads them."""
+"""The kinds of kube-batch's queues in both API groups; `pyscheduler_volcano.objects` reads queues and pod groups."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The statuses of kube-batch's queues and pod groups.
 
-A queue's status counts its groups by phase. It does not list allocated resources, as Volcano's does.
+A queue's status counts its groups by phase. Unlike Volcano's, it does not list allocated resources.
 """
 
 from __future__ import annotations

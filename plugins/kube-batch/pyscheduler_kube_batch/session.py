@@ -2,7 +2,7 @@
 
 Differs from Volcano's session:
 
-- Pods are no resource. Amounts are equal within 10 millicores, 10 MiB, and a hundredth of other resources.
+- Comparisons leave out the number of pods. Amounts are equal within 10 millicores, 10 MiB, and 0.01 of other resources.
 - A job with fewer pods than its minimum takes no part.
 - Policies can only take victims off the list of the policies before them; no later tier adds a victim.
 - Once the minimum of a job has nodes, its tasks are bound one by one.

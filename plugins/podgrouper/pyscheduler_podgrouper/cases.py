@@ -2,7 +2,7 @@
 
 A case has a `workload` (the top owner of the pods), its `pods`, and optionally: the `chain` of owners between them,
 further objects (`cluster`), settings (`config`), and objects that may not be read (`faults.forbidden`). The result
-names the group of each pod. An expected result in a case is ignored.
+has the group of each pod, or an error. An expected result in a case is ignored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The action `allocate` of Volcano: place waiting jobs on resources that are idle, or that evicted pods will free.
+"""The action `allocate` of Volcano: place waiting jobs on resources that are idle, or that ending pods will free.
 
 Source: Volcano `actions/allocate`.
 """

@@ -1,7 +1,7 @@
 """The policy `network-topology-aware`: place the pods of a job on nodes that are close together.
 
 A HyperNode is a named set of nodes; a low tier means that its nodes are close together. A job with `networkTopology` in
-mode `hard` runs in one HyperNode of at most `highestTierAllowed`. In mode `soft` it may use the whole cluster.
+mode `hard` runs in one HyperNode of tier `highestTierAllowed` or lower. In mode `soft` it may use the whole cluster.
 HyperNodes of a low tier are tried first. Within a tier, the HyperNode that would be the fullest with the job is tried
 first. If some pods of a job have nodes, the other pods stay within the widest allowed HyperNode of these nodes. A
 sub-group with a `networkTopology` of its own runs in a HyperNode within that of the job.

@@ -1,4 +1,4 @@
-"""The order of jobs, queues and tasks in a session: by the policies, tier by tier, then by age.
+"""The order of jobs, queues and tasks in a session, by the policies of each tier in turn.
 
 Source: Volcano `framework/session_plugins.go`.
 """

@@ -1,7 +1,7 @@
 """Find jobs that can never start: even if all nodes were empty, too few of their pods would find a node.
 
 Differs from Volcano: such a job is not enqueued. If the job was enqueued before its pods were created, it reserves
-nothing. In Volcano, such a job is enqueued and reserves resources, so other jobs wait for ever.
+nothing. In Volcano, such a job is enqueued and reserves resources, so other jobs may wait for ever.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`kubectl podgroup` and `pyscheduler podgroup`: show the pod groups of a cluster, whichever system describes them.
 
-kubectl finds the command as the console script `kubectl-podgroup`. Flags, messages and exit codes are those of
-`kubectl get` and `kubectl describe`.
+kubectl finds the command as the console script `kubectl-podgroup`. Flags, messages and exit codes of `get` and
+`describe` follow kubectl's.
 """
 
 from __future__ import annotations

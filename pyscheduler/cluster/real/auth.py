@@ -1,7 +1,7 @@
 """Read and renew credentials for the API server, from a kubeconfig, a pod's service account or an exec plugin.
 
 Only this module imports the official Python client of Kubernetes, which reads files, runs exec plugins and renews
-tokens. The import takes over half a second, so it happens only when credentials are loaded.
+tokens. The import takes about half a second, so it happens only when credentials are loaded.
 
 Credentials expire while the scheduler runs. A token in a file is read again every minute, and an exec plugin runs again
 before its token expires. A 401 from the API server also leads to new credentials. If these cannot be read, the old ones
