@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["check_package", "main", "podgroup"]
 
@@ -24,18 +25,29 @@ _REPAIR: Final = f'run "pip uninstall pyscheduler", then "{_REINSTALL}"'
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run `pyscheduler`; exit with code 1 and one line on stderr if the package `pyscheduler` is not this project's."""
-    check_package()
-    from pyscheduler.cli.main import main as run
+    with _interruptible():
+        check_package()
+        from pyscheduler.cli.main import main as run
 
-    run(arguments)
+        run(arguments)
 
 
 def podgroup(arguments: Sequence[str] | None = None) -> None:
     """Run `kubectl podgroup`; exit as `main` does if the package `pyscheduler` is not this project's."""
-    check_package()
-    from pyscheduler.cli.podgroup.command import main as run
+    with _interruptible():
+        check_package()
+        from pyscheduler.cli.podgroup.command import main as run
 
-    run(arguments)
+        run(arguments)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Exit with code 130 after Ctrl-C, also while modules are imported."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 def check_package() -> None:

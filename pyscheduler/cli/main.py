@@ -6,6 +6,7 @@ Other Python packages can add subcommands (`added_commands`).
 from __future__ import annotations
 
 import gc
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +29,9 @@ _COMMANDS: Final = {
     "new": ("pyscheduler.cli.new.command", "Write the files of a new plugin."),
     "config": ("pyscheduler.cli.config", "Check a configuration and print it with all defaults."),
 }
+_NAME: Final = "pyscheduler"
+#: The exit code after Ctrl-C, as of a program that SIGINT ends.
+_INTERRUPTED: Final = 130
 #: Commands that were part of this distribution, and the extra that they come with now.
 _OF_EXTRAS: Final = {
     **dict.fromkeys(("simulate", "demo-gang", "demo-batch"), "lab"),
@@ -97,11 +101,39 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; print one line on stderr for each mistake and exit with code 1."""
+    """Run the command line; print one line on stderr for each mistake and exit with code 1.
+
+    A mistake in the arguments has the exit code 2, and Ctrl-C has 130.
+    """
     from pyscheduler.cli.error_output import exits_after_mistakes, unwritable_output
 
     # Imports and large inputs create many objects and little garbage: by default, looking for it takes a tenth of the
     # time of a start.
     gc.set_threshold(20_000, *gc.get_threshold()[1:])
-    with exits_after_mistakes(1), unwritable_output():
-        cli.main(args=list(arguments) if arguments is not None else None, prog_name="pyscheduler")
+    try:
+        with exits_after_mistakes(1), unwritable_output():
+            args = list(arguments) if arguments is not None else None
+            # A command exits by itself; --help and --version return the code.
+            sys.exit(cli.main(args=args, prog_name=_NAME, standalone_mode=False) or 0)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        click.echo(f"error: {_one_line(error)}", err=True)
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        sys.exit(_INTERRUPTED)
+
+
+def _one_line(error: click.ClickException) -> str:
+    """Return the mistake in one line; the option comes first, and the command whose --help describes it last."""
+    text = error.format_message()
+    if type(error) is click.BadParameter and error.param is not None:
+        # A subclass has no message of its own.
+        is_option = isinstance(error.param, click.Option)
+        name = "/".join(error.param.opts) if is_option else error.param.human_readable_name
+        text = f"{name}: {error.message}"
+    text = " ".join(text.split()).removesuffix(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f'{text}; run "{context.command_path} --help" for help' if context is not None else text

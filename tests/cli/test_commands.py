@@ -103,7 +103,9 @@ def test_a_distribution_that_fails_is_reported(installed: Callable[[str], None],
     assert code == 2
     lines = err.splitlines()
     assert lines[0] == "warning: commands of my_tools.commands are left out: RuntimeError('broken')"
-    assert lines[-1] == "Error: No such command 'simulate'. Install it with: pip install 'kube-pyscheduler[lab]'"
+    assert lines[-1].startswith(
+        "error: No such command 'simulate'. Install it with: pip install 'kube-pyscheduler[lab]'"
+    )
 
 
 def test_jobs_are_explained_where_batch_is_installed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -447,3 +449,36 @@ def test_mistake_is_one_line_with_the_file_name(tmp_path: Path, run: Run) -> Non
     """Standard output stays empty, the exit code is 1."""
     path = tmp_path / "missing.yaml"
     assert run("config", "--config", path) == (1, "", f"error: {path}: no such file or directory\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["bench", "--nodes", "-1"], "--nodes"),
+        (["plugins", "--wrong"], "No such option"),
+        (["lab", "sweep"], "Missing argument"),
+        (["nothing"], "No such command"),
+        (["--wrong"], "No such option"),
+        (["simulate", "--seeds", "0"], "--seeds: 0 is not in the range"),
+        (["lab", "sweep", "s.yaml", "--out", "o", "--workers", "-1"], "--workers: -1 is not in the range"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_mistake_in_arguments_is_one_line(run: Run, arguments: list[str], error: str) -> None:
+    """The line names the option, what is wrong, and the command whose help describes it; the exit code is 2."""
+    code, out, err = run(*arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"error: {error}")
+    assert re.search(r'; run "pyscheduler( [a-z-]+)* --help" for help\n$', err)
+
+
+def test_interrupted_command_has_the_exit_code_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a program that SIGINT ends; there is one line, and no traceback."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(discovery, "discover", interrupted)
+    monkeypatch.setattr("pyscheduler.cli.plugins.discover", interrupted, raising=False)
+    code, out, err = run("plugins")
+    assert (code, out, err.strip()) == (130, "", "interrupted")
