@@ -15,6 +15,7 @@ import pytest
 
 from pyscheduler.cli.main import main
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler_lab.cli.result_text import row_texts
 from pyscheduler_lab.report import page
 from pyscheduler_lab.report.series import RunSeries, names_of, series_of_run
 from pyscheduler_lab.results.bundle import Bundle, bundles_in
@@ -215,7 +216,7 @@ def test_too_large_a_report_is_an_error(folder: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"of 1000 runs would have [\d,]+ bytes, more than 2,000,000; give fewer runs"
     ):
-        page.page_of(runs, title="t", text_of=lambda value, _unit: str(value))
+        page.page_of(runs, title="t", texts_of=row_texts)
 
 
 def test_waits_of_unfinished_jobs_are_lower_bounds(folder: Path) -> None:
@@ -223,7 +224,7 @@ def test_waits_of_unfinished_jobs_are_lower_bounds(folder: Path) -> None:
     done = series_of_run(next(iter(bundles_in(folder))), "x")
     why = Unfinished(outcome="never_ran", reason="NoReason", jobs=1, message="")
     pages = [
-        page.page_of([one], title="t", text_of=lambda value, _unit: str(value)).decode()
+        page.page_of([one], title="t", texts_of=row_texts).decode()
         for one in (done, msgspec.structs.replace(done, unfinished=[why]))
     ]
     cells = [re.findall(r'data-value="[^"]+">(&gt;)?', each) for each in pages]
@@ -236,7 +237,7 @@ def test_text_of_bundles_is_escaped(folder: Path, tmp_path: Path) -> None:
     (one, *_) = bundles_in(folder)
     name = "</script><script>console.error('x')</script>"
     file = tmp_path / "page.html"
-    file.write_bytes(page.page_of([series_of_run(one, name)], title=name, text_of=lambda value, _unit: str(value)))
+    file.write_bytes(page.page_of([series_of_run(one, name)], title=name, texts_of=row_texts))
     browser()
     assert show(file, tmp_path / "profile").console == []
 

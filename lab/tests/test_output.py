@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.cli.main import main
-from pyscheduler_lab.cli.result_text import half_width_text
+from pyscheduler_lab.cli.result_text import row_texts, row_writer, value_text
 from pyscheduler_lab.results.columns import Unit
 
 FILE = """
@@ -99,6 +99,32 @@ def test_states_sets_and_messages(output: dict[str, Any]) -> None:
         (None, "seconds", "-"),
     ],
 )
-def test_small_half_width_is_not_shown_as_0(value: float | None, unit: Unit, text: str) -> None:
+def test_small_value_is_not_shown_as_0(value: float | None, unit: Unit, text: str) -> None:
     """The smallest number that the text could show is a bound."""
-    assert half_width_text(value, unit) == text
+    assert value_text(value, row_writer(unit, [value])) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "unit", "texts"),
+    [
+        pytest.param([246.0, 8280.0], "seconds", ["0.07 h", "2.30 h"], id="minutes beside hours"),
+        pytest.param([3.0, 200_000.0, 0.0, None], "seconds", ["<0.01 d", "2.31 d", "0.00 d", "-"], id="far apart"),
+        pytest.param([90_000.0, 180_000.0], "seconds", ["1.0 d", "2.1 d"], id="days"),
+        pytest.param([0.5, 59.0], "seconds", ["0.5 s", "59.0 s"], id="seconds"),
+        pytest.param([120.0, 46.5], "number", ["120.0", "46.5"], id="means of numbers"),
+        pytest.param([120.0, 46.0], "number", ["120", "46"], id="numbers"),
+    ],
+)
+def test_row_has_one_unit_and_as_many_decimals(values: list[float | None], unit: Unit, texts: list[str]) -> None:
+    """The largest value of a row chooses the unit of all its values, so that they can be compared at a glance."""
+    assert row_texts(values, unit) == texts
+
+
+def test_bound_of_a_row_is_marked() -> None:
+    """A lower bound begins with `>`, also if it is too small to be shown."""
+    assert row_texts([3.0, 200_000.0, None], "seconds", bounds=[True, True, True]) == [">0.00 d", ">2.31 d", "-"]
+
+
+def test_number_of_a_row_has_the_decimals_of_its_intervals() -> None:
+    """A mean without decimals has one if an interval of the row has one."""
+    assert row_writer("number", [3.0, 4.0], [1.5, None])(3.0) == "3.0"

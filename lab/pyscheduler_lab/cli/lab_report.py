@@ -29,7 +29,7 @@ def command(folders: tuple[str, ...], output: str, title: str) -> None:
     """
     from pyscheduler.cli.error_output import exits_after_mistakes
     from pyscheduler.framework.errors import ConfigError, os_error_text
-    from pyscheduler_lab.cli.result_text import text_of
+    from pyscheduler_lab.cli.result_text import row_texts
     from pyscheduler_lab.report.page import page_of
     from pyscheduler_lab.report.series import names_of, series_of_run
     from pyscheduler_lab.results.bundle import bundles_in
@@ -37,7 +37,7 @@ def command(folders: tuple[str, ...], output: str, title: str) -> None:
     with exits_after_mistakes(2):
         bundles = [bundle for folder in folders for bundle in bundles_in(Path(folder))]
         runs = [series_of_run(bundle, name) for bundle, name in zip(bundles, names_of(bundles), strict=True)]
-        page = page_of(runs, title=title, text_of=text_of)
+        page = page_of(runs, title=title, texts_of=row_texts)
         try:
             Path(output).write_bytes(page)
         except OSError as error:

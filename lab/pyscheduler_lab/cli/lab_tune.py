@@ -76,17 +76,19 @@ def command(file: str, out: str, workers: int | None, on: str | None, columns: s
 
 def _verdict(search: Search, found: Estimate) -> str:
     """Return whether the weights are better than those of the profile, as far as the seeds tell."""
-    from pyscheduler_lab.cli.result_text import text_of
+    from pyscheduler_lab.cli.result_text import row_writer
     from pyscheduler_lab.results.columns import UNITS
 
     difference, low, high = found.difference, found.difference_low, found.difference_high
     if difference is None:
         return f"{search.column}: no value to compare"
 
+    write = row_writer(UNITS[search.column], (difference, low, high))
+
     def signed(value: float) -> str:
         if UNITS[search.column] == "share":
             return f"{100 * value:+.1f} points"
-        return ("-" if value < 0 else "+") + text_of(abs(value), UNITS[search.column])
+        return ("-" if value < 0 else "+") + write(abs(value))
 
     if difference == 0.0 and low == high:
         return f"{search.column}: no difference to the untuned profile"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import contextmanager
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -17,14 +18,14 @@ if TYPE_CHECKING:
 __all__ = [
     "CHANCE",
     "SAME",
-    "bound_text",
     "curve",
-    "half_width_text",
     "legend",
     "print_columns",
+    "row_texts",
+    "row_writer",
     "status_line",
-    "text_of",
     "time_text",
+    "value_text",
 ]
 
 _UNITS: Final = (("d", 86400.0), ("h", 3600.0), ("min", 60.0))
@@ -37,38 +38,52 @@ CHANCE: Final = "≈"
 """Stands behind a value whose difference to the first policy may be chance."""
 
 
-def time_text(seconds: float | None) -> str:
-    """Return a duration in its largest unit; `-` for None."""
-    if seconds is None:
-        return "-"
-    for unit, size in _UNITS:
-        if seconds >= size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.1f} s"
+def time_text(seconds: float) -> str:
+    """Return a duration in its largest unit."""
+    return row_texts([seconds], "seconds")[0]
 
 
-def text_of(value: float | None, unit: Unit) -> str:
-    """Return a value with its unit; `-` for None."""
+def row_texts(values: Sequence[float | None], unit: Unit, *, bounds: Sequence[bool] = ()) -> list[str]:
+    """Return the values of a row (or of a column of figures) in one unit, which the largest one chooses; `-` for None.
+
+    `bounds`: True for each value that is only a lower bound.
+    """
+    write = row_writer(unit, values)
+    return [value_text(value, write, is_bound=is_bound) for value, is_bound in zip_longest(values, bounds)]
+
+
+def row_writer(
+    unit: Unit, values: Iterable[float | None], half_widths: Iterable[float | None] = ()
+) -> Callable[[float], str]:
+    """Return the function that writes each value of a row in the same unit of time and with as many decimals.
+
+    The largest value chooses the unit. There are two decimals if a value is less than one of this unit.
+    """
+    known = [abs(value) for value in values if value is not None]
+    if unit == "seconds":
+        name, size = next((each for each in _UNITS if max(known, default=0.0) >= each[1]), ("s", 1.0))
+        decimals = 2 if size > 1.0 and any(0 < value < size for value in known) else 1
+        return lambda value: f"{value / size:.{decimals}f} {name}"
+    if unit == "share":
+        return lambda value: f"{value:.1%}"
+    if unit == "number":
+        more = (value for value in half_widths if value is not None)
+        decimals = 0 if all(float(value).is_integer() for value in chain(known, more)) else 1
+        return lambda value: f"{value:.{decimals}f}"
+    return lambda value: f"{value:.{2 if unit == 'ratio' else 1}f}"
+
+
+def value_text(value: float | None, write: Callable[[float], str], *, is_bound: bool | None = False) -> str:
+    """Return a value as `write` does; `<0.1 s` where rounding would make 0 of it, `-` for None.
+
+    With `is_bound`, the value is a lower bound, as in `>5.0 min`.
+    """
     if value is None:
         return "-"
-    if unit == "seconds":
-        return time_text(value)
-    if unit == "share":
-        return f"{value:.1%}"
-    if unit == "number":
-        return f"{value:.0f}" if value.is_integer() else f"{value:.1f}"
-    return f"{value:.2f}" if unit == "ratio" else f"{value:.1f}"
-
-
-def half_width_text(value: float | None, unit: Unit) -> str:
-    """Return half of the width of an interval; `<0.1 s` where rounding would make 0 of it, and `-` for None."""
-    text = text_of(value, unit)
+    text = write(value)
+    if is_bound:
+        return f">{text}"
     return f"<{_LAST_ZERO.sub('1', text)}" if value and not _DIGIT.search(text) else text
-
-
-def bound_text(text: str, *, is_bound: bool) -> str:
-    """Return a value as text; with `is_bound`, as a lower bound."""
-    return f">{text}" if is_bound and text != "-" else text
 
 
 def legend(*, seeds: int, first: str, has_unfinished: bool) -> Iterator[str]:

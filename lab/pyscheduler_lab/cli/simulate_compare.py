@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyscheduler_lab.results.columns import Column
     from pyscheduler_lab.results.comparison import Estimate, PolicyResult
 
-__all__ = ["compare_policies", "estimate_text"]
+__all__ = ["compare_policies", "estimate_texts"]
 
 #: The most digits of a quota, and the most characters of a wrong one in its message.
 _MOST_DIGITS: Final = 9
@@ -84,14 +84,14 @@ def _quotas(text: str | None) -> dict[str, int] | None:
 
 def _show(results: Sequence[PolicyResult], quotas: Mapping[str, int]) -> None:
     """Print the quotas, a row for each column of results, the waits of the teams, and why jobs did not finish."""
-    from pyscheduler_lab.cli.result_text import bound_text, curve, legend, print_columns, time_text
+    from pyscheduler_lab.cli.result_text import curve, legend, print_columns, row_texts
     from pyscheduler_lab.results.columns import COLUMNS
     from pyscheduler_lab.results.comparison import estimates
 
     names = [each.policy for each in results]
     has_seeds = len(results[0].runs) > 1
     found = [estimates(each.runs, results[0].runs) for each in results]
-    is_open = [any(run.unfinished for run in each.runs) for each in results]
+    are_open = [any(run.unfinished for run in each.runs) for each in results]
     click.echo("quotas in GPUs: " + ", ".join(f"{team} {quota}" for team, quota in quotas.items()))
     if has_seeds:
         click.echo(f"mean of {len(results[0].runs)} seeds ± half of the 95 % interval of the mean")
@@ -99,16 +99,13 @@ def _show(results: Sequence[PolicyResult], quotas: Mapping[str, int]) -> None:
     rows = [
         [
             column.name,
-            *(
-                estimate_text(each[column.name], column, has_seeds=has_seeds, is_open=unfinished)
-                for each, unfinished in zip(found, is_open, strict=True)
-            ),
+            *estimate_texts([each[column.name] for each in found], column, has_seeds=has_seeds, are_open=are_open),
         ]
         for column in COLUMNS
         if any(each[column.name].mean is not None for each in found)
     ]
     print_columns([["", *names], *rows])
-    for line in legend(seeds=len(results[0].runs), first=names[0], has_unfinished=any(is_open)):
+    for line in legend(seeds=len(results[0].runs), first=names[0], has_unfinished=any(are_open)):
         click.echo(line)
     errors = {each.policy: each.runs[0].share_error_series for each in results}
     if any(errors.values()):
@@ -119,11 +116,10 @@ def _show(results: Sequence[PolicyResult], quotas: Mapping[str, int]) -> None:
     waits = [
         [
             team,
-            *(
-                bound_text(
-                    time_text(_mean_wait(each, team)), is_bound=any(team in run.unfinished_teams for run in each.runs)
-                )
-                for each in results
+            *row_texts(
+                [_mean_wait(each, team) for each in results],
+                "seconds",
+                bounds=[any(team in run.unfinished_teams for run in each.runs) for each in results],
             ),
         ]
         for team in quotas
@@ -140,15 +136,25 @@ def _show(results: Sequence[PolicyResult], quotas: Mapping[str, int]) -> None:
         click.echo(line.removesuffix(": "))
 
 
-def estimate_text(found: Estimate, column: Column, *, has_seeds: bool, is_open: bool) -> str:
-    """Return a mean with half of its interval; without seeds, the value alone. `is_open`: jobs did not finish."""
-    from pyscheduler_lab.cli.result_text import CHANCE, SAME, bound_text, half_width_text, text_of
+def estimate_texts(
+    found: Sequence[Estimate], column: Column, *, has_seeds: bool, are_open: Sequence[bool]
+) -> list[str]:
+    """Return means with half of their intervals in one unit; without seeds, the values alone.
 
-    text = bound_text(text_of(found.mean, column.unit), is_bound=is_open and column.until_end)
-    if not has_seeds or found.mean is None:
-        return text
-    mark = CHANCE if found.may_be_chance else SAME if found.is_same else " "
-    return f"{text} ±{half_width_text(found.half_width, column.unit)} {mark}"
+    `are_open`: jobs did not finish.
+    """
+    from pyscheduler_lab.cli.result_text import CHANCE, SAME, row_writer, value_text
+
+    write = row_writer(column.unit, [each.mean for each in found], [each.half_width for each in found])
+
+    def text(each: Estimate, *, is_open: bool) -> str:
+        text = value_text(each.mean, write, is_bound=is_open and column.until_end)
+        if not has_seeds or each.mean is None:
+            return text
+        mark = CHANCE if each.may_be_chance else SAME if each.is_same else " "
+        return f"{text} ±{value_text(each.half_width, write)} {mark}"
+
+    return [text(each, is_open=is_open) for each, is_open in zip(found, are_open, strict=True)]
 
 
 def _mean_wait(result: PolicyResult, team: str) -> float | None:

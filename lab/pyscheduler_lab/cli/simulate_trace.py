@@ -177,17 +177,22 @@ def _show(cells: Mapping[str, float | None], done: Run, *, is_open: bool) -> Non
 
 
 def _rows(cells: Mapping[str, float | None], done: Run, *, is_open: bool) -> Iterator[tuple[str, str]]:
-    from pyscheduler_lab.cli.result_text import bound_text, text_of, time_text
+    from pyscheduler_lab.cli.result_text import row_texts, time_text
     from pyscheduler_lab.results.columns import COLUMNS
 
     columns = {column.name: column for column in COLUMNS}
 
+    def texts(*names: str) -> list[str]:
+        values = [cells[name] for name in names]
+        column = columns[names[0]]
+        return row_texts(values, column.unit, bounds=[is_open and column.until_end] * len(values))
+
     def text(name: str) -> str:
-        column = columns[name]
-        return bound_text(text_of(cells[name], column.unit), is_bound=is_open and column.until_end)
+        return texts(name)[0]
 
     def statistics(name: str, suffix: str = "") -> str:
-        return ", ".join(f"{part} {text(f'{name}_{part}{suffix}')}" for part in ("mean", "p50", "p90", "p99"))
+        parts = ("mean", "p50", "p90", "p99")
+        return ", ".join(map(" ".join, zip(parts, texts(*(f"{name}_{part}{suffix}" for part in parts)), strict=True)))
 
     report = done.report
     yield "jobs", f"{text('finished')} of {text('jobs')} finished in {text('makespan_s')}"

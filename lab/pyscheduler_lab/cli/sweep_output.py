@@ -88,7 +88,7 @@ def run_cells(engine: Engine, cells: Sequence[Cell], folder: Path, *, title: str
 def show_lines(lines: Sequence[Line], columns: Sequence[Column]) -> None:
     """Print a table for each trace and cluster."""
     from pyscheduler_lab.cli.result_text import legend, print_columns
-    from pyscheduler_lab.cli.simulate_compare import estimate_text
+    from pyscheduler_lab.cli.simulate_compare import estimate_texts
 
     seeds = max(line.seeds for line in lines)
     if seeds > 1:
@@ -97,20 +97,15 @@ def show_lines(lines: Sequence[Line], columns: Sequence[Column]) -> None:
         group = [line for line in lines if (line.place.trace, line.place.cluster) == place]
         shown = [column for column in columns if any(line.estimates[column.name].mean is not None for line in group)]
         click.echo()
-        rows = [
-            [
-                line.variant,
-                *(
-                    estimate_text(line.estimates[one.name], one, has_seeds=seeds > 1, is_open=line.unfinished > 0)
-                    for one in shown
-                ),
-            ]
-            for line in group
+        are_open = [line.unfinished > 0 for line in group]
+        figures = [
+            estimate_texts([line.estimates[one.name] for line in group], one, has_seeds=seeds > 1, are_open=are_open)
+            for one in shown
         ]
+        rows = [[line.variant, *(texts[at] for texts in figures)] for at, line in enumerate(group)]
         print_columns([[f"{place[0]} on {place[1]}", *(column.name for column in shown)], *rows])
-        has_unfinished = any(line.unfinished for line in group)
         marked = seeds if len(group) > 1 else 1
-        for text in legend(seeds=marked, first=group[0].variant, has_unfinished=has_unfinished):
+        for text in legend(seeds=marked, first=group[0].variant, has_unfinished=any(are_open)):
             click.echo(text)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -15,12 +15,20 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab.results.columns import COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyscheduler_lab.report.series import RunSeries
     from pyscheduler_lab.results.columns import Unit
 
-__all__ = ["MOST_BYTES", "page_of"]
+__all__ = ["MOST_BYTES", "RowTexts", "page_of"]
+
+
+class RowTexts(Protocol):
+    """Writes the values of one row of the table; `bounds`: True for each value that is only a lower bound."""
+
+    def __call__(self, values: Sequence[float | None], unit: Unit, *, bounds: Sequence[bool]) -> Sequence[str]:
+        """Return the texts."""
+
 
 MOST_BYTES: Final = 2_000_000
 """The largest size of a report in bytes."""
@@ -58,9 +66,9 @@ _HEAD: Final = """\
 """
 
 
-def page_of(runs: Sequence[RunSeries], *, title: str, text_of: Callable[[float | None, Unit], str]) -> bytes:
-    """Return the file; `text_of` writes a value with its unit. Raises `ConfigError` if it would be too large."""
-    text = "".join(_parts(runs, title, text_of)).encode()
+def page_of(runs: Sequence[RunSeries], *, title: str, texts_of: RowTexts) -> bytes:
+    """Return the file; `texts_of` writes the values of a row. Raises `ConfigError` if it would be too large."""
+    text = "".join(_parts(runs, title, texts_of)).encode()
     if len(text) > MOST_BYTES:
         raise ConfigError(
             f"the report of {len(runs)} runs would have {len(text):,} bytes, more than {MOST_BYTES:,}; give fewer runs"
@@ -68,7 +76,7 @@ def page_of(runs: Sequence[RunSeries], *, title: str, text_of: Callable[[float |
     return text
 
 
-def _parts(runs: Sequence[RunSeries], title: str, text_of: Callable[[float | None, Unit], str]) -> Iterator[str]:
+def _parts(runs: Sequence[RunSeries], title: str, texts_of: RowTexts) -> Iterator[str]:
     yield _HEAD
     yield f"<title>{escape(title)}</title>\n<style>\n{_resource('page.css')}</style>\n</head>\n<body>\n"
     yield f"<h1>{escape(title)}</h1>\n"
@@ -79,13 +87,13 @@ def _parts(runs: Sequence[RunSeries], title: str, text_of: Callable[[float | Non
         yield f'<figure id="{name}"><h2>{heading}</h2><div class="chart"></div>'
         yield f"<figcaption>{escape(caption)}</figcaption></figure>\n"
     yield "</main>\n"
-    yield from _table(runs, text_of)
+    yield from _table(runs, texts_of)
     yield from _unfinished(runs)
     yield f'<script type="application/json" id="data">{_json(runs)}</script>\n'
     yield f"<script>\n{_resource('page.js')}</script>\n</body>\n</html>\n"
 
 
-def _table(runs: Sequence[RunSeries], text_of: Callable[[float | None, Unit], str]) -> Iterator[str]:
+def _table(runs: Sequence[RunSeries], texts_of: RowTexts) -> Iterator[str]:
     yield '<h2>All columns</h2>\n<div class="wide"><table id="columns">\n<thead><tr><th scope="col">column</th>'
     for number, run in enumerate(runs):
         yield f'<th scope="col" data-run="{number}">{escape(run.name)}</th>'
@@ -95,10 +103,10 @@ def _table(runs: Sequence[RunSeries], text_of: Callable[[float | None, Unit], st
         if all(value is None for value in values):
             continue
         yield f'<tr data-column="{column.name}"><th scope="row" title="{escape(column.meaning)}">{column.name}</th>'
-        for number, value in enumerate(values):
+        texts = texts_of(values, column.unit, bounds=[column.until_end and bool(run.unfinished) for run in runs])
+        for number, (value, text) in enumerate(zip(values, texts, strict=True)):
             raw = "" if value is None else repr(value)
-            sign = ">" if column.until_end and runs[number].unfinished and value is not None else ""
-            yield f'<td data-run="{number}" data-value="{raw}">{escape(sign + text_of(value, column.unit))}</td>'
+            yield f'<td data-run="{number}" data-value="{raw}">{escape(text)}</td>'
         yield "</tr>\n"
     yield "</tbody>\n</table></div>\n"
     if any(run.unfinished for run in runs):
