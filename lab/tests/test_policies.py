@@ -12,11 +12,12 @@ from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.config.load import load
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab.clusters import Cluster
+from pyscheduler_lab.experiment import compare
 from pyscheduler_lab.results.comparison import summary_of
 from pyscheduler_lab.results.runs import Workload, play
 from pyscheduler_lab.results.settings import RunSettings
 from pyscheduler_lab.simulation.policies import POLICIES, policy_named, teams_of
-from pyscheduler_lab.traces import Job
+from pyscheduler_lab.traces import Job, Trace
 
 _DAY = 86400.0
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -50,6 +51,21 @@ def test_unknown_policy_is_a_mistake() -> None:
     """The message lists the policies."""
     with pytest.raises(ConfigError, match=r'no policy "lottery"; known are fifo, drf, .*gang, or name a configuration'):
         policy_named("lottery")
+
+
+@pytest.mark.parametrize("policy", ["proportion", "capacity"])
+def test_queue_within_its_share_keeps_its_pods(policy: str) -> None:
+    """`reclaim` evicts only pods of a queue above its share, although jobs of both have pods beyond their minimum."""
+
+    def job(team: str, arrival: float, workers: int, minimum: int) -> Job:
+        sizes = {"workers": workers, "min_workers": minimum, "gpus": 1, "cpu_milli": 1000, "memory_mib": 1024}
+        return Job(name=team, team=team, arrival=arrival, duration=3600, **sizes)
+
+    jobs = [job("within", 0, 6, 1), job("above", 1, 10, 1), job("needy", 60, 4, 4)]
+    quotas = {"within": 6, "above": 6, "needy": 4}
+    done = compare(Trace(jobs=jobs), Cluster.uniform(2), [policy], quotas=quotas)
+    evicted = Counter(pod["job"] for pod in done.table("pods").to_pylist() if pod["outcome"] == "evicted")
+    assert evicted == {"above": 4}
 
 
 @pytest.mark.slow

@@ -61,8 +61,8 @@ _VOLCANO: Final = """
       preset: volcano
       actions: "{actions}"
       tiers:
-      - plugins: [{{name: gang}}, {{name: conformance}}]
-      - plugins: [{queues}{{name: predicates}}, {{name: binpack}}]
+      - plugins: [{first}]
+      - plugins: [{second}]
 """
 _BINPACK: Final = """\
   plugins:
@@ -104,16 +104,24 @@ _GANG: Final = """\
 """
 
 
-def _volcano(queues: str = "") -> str:
+def _volcano(queues: str = "", *, is_first: bool = False) -> str:
+    """Return the profile with a policy of queues, which is in the first tier with `is_first`.
+
+    The first tier that offers victims decides. Above the shares, `gang` would offer what a job has beyond its minimum,
+    also of queues within their share (volcano-sh/volcano#5896).
+    """
     actions = "allocate, reclaim" if queues else "allocate"
-    return _BATCH.format(args=_VOLCANO.format(actions=actions, queues=f"{queues}, " if queues else ""))
+    gang = "{name: gang, enableReclaimable: false}" if is_first else "{name: gang}"
+    first = [gang, "{name: conformance}", *([queues] if is_first else ())]
+    second = [*([queues] if queues and not is_first else ()), "{name: predicates}", "{name: binpack}"]
+    return _BATCH.format(args=_VOLCANO.format(actions=actions, first=", ".join(first), second=", ".join(second)))
 
 
 POLICIES: Final[Mapping[str, str]] = {
     "fifo": _volcano(),
     "drf": _volcano("{name: drf, enableHierarchy: true}"),
-    "proportion": _volcano("{name: proportion}"),
-    "capacity": _volcano("{name: capacity}"),
+    "proportion": _volcano("{name: proportion}", is_first=True),
+    "capacity": _volcano("{name: capacity}", is_first=True),
     "kai": _BATCH.format(args="{preset: kai}"),
     "default": "",
     "binpack": _BINPACK,
