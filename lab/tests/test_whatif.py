@@ -575,3 +575,29 @@ def test_devices_of_a_copied_node_without_its_name() -> None:
     added = [one for one in objects if one["kind"] == "ResourceSlice" and one["spec"]["nodeName"] == "added-0"]
     assert [one["metadata"]["name"] for one in added] == ["added-0-slice-0", "added-0-slice-1"]
     assert {one["spec"]["pool"]["name"] for one in added} == {"added-0-pool"}
+
+
+# --- parts of GPUs --------------------------------------------------------------------------------
+
+SHARING = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: pyscheduler
+  plugins: {multiPoint: {enabled: [{name: GpuSharing}]}}
+"""
+
+
+def test_note_about_parts_of_gpus_that_no_profile_counts(what_if: WhatIf, tmp_path: Path) -> None:
+    """One line names the pods, and the plugin to enable; there is none if the profile of the pods enables it."""
+    parts = [pod(name) for name in ("p", "q", "r", "s")]
+    for one in parts:
+        one["metadata"]["annotations"] = {"gpu-fraction": "0.5"}
+    _, _, err = what_if([node("a", gpu=1), pod("whole"), *parts], "--profile", "default")
+    assert err == (
+        "note: default/p, default/q, default/r and 1 more: annotations request parts of GPUs, which no profile of "
+        "these pods counts; give --config FILE whose profile enables the plugin GpuSharing\n"
+    )
+    (tmp_path / "sharing.yaml").write_text(SHARING)
+    assert "note: default/p" not in what_if([node("a", gpu=1), *parts[:1]], "--config", tmp_path / "sharing.yaml")[2]
+    assert what_if([node("a", gpu=1), pod("whole")], "--profile", "default")[2] == ""

@@ -143,7 +143,7 @@ def _find(given: _Options) -> tuple[Answer, Scale | None, str, Sequence[str]]:
     from pyscheduler_lab.whatif.answer import what_if
     from pyscheduler_lab.whatif.change import Change, read_addition
     from pyscheduler_lab.whatif.dump import read_dump
-    from pyscheduler_lab.whatif.profiles import choose
+    from pyscheduler_lab.whatif.profiles import choose, unshared_note
     from pyscheduler_lab.whatif.run import Runner
     from pyscheduler_lab.whatif.scale import scale_to_fit
 
@@ -158,7 +158,7 @@ def _find(given: _Options) -> tuple[Answer, Scale | None, str, Sequence[str]]:
         if shape is not None:
             scale = scale_to_fit(dump, change, shape, runner, progress=lambda nodes: show(f"trying {nodes} nodes"))
         answer = scale.answer if scale is not None else what_if(dump, change, runner)
-    notes = [*chosen.notes]
+    notes = [*chosen.notes, *unshared_note(chosen, dump, runner.registry)]
     if chosen.config.extenders:
         notes.append("the extenders of the configuration are not called for a dump")
     if answer.leaving:

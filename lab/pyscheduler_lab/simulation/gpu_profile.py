@@ -11,9 +11,11 @@ from pyscheduler.config.types import PluginConfig, PluginEntry
 if TYPE_CHECKING:
     from pyscheduler.config.types import Configuration, SchedulerProfile
 
-__all__ = ["RESERVATIONS", "with_gpu_sharing"]
+__all__ = ["GPU_SHARING", "RESERVATIONS", "with_gpu_sharing"]
 
-_PLUGIN: Final = "GpuSharing"
+GPU_SHARING: Final = "GpuSharing"
+"""The plugin that counts parts of GPUs."""
+
 _NAMESPACE: Final = "device-reservations"
 RESERVATIONS: Final[dict[str, Any]] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}}
 """The namespace of reservation pods."""
@@ -27,12 +29,12 @@ def with_gpu_sharing(config: Configuration) -> Configuration:
 
 
 def _sharing(profile: SchedulerProfile) -> SchedulerProfile:
-    given = next((each.raw or {} for each in profile.plugin_config if each.name == _PLUGIN), {})
-    others = tuple(each for each in profile.plugin_config if each.name != _PLUGIN)
-    args = PluginConfig(name=_PLUGIN, args={**given, **_ARGS})
+    given = next((each.raw or {} for each in profile.plugin_config if each.name == GPU_SHARING), {})
+    others = tuple(each for each in profile.plugin_config if each.name != GPU_SHARING)
+    args = PluginConfig(name=GPU_SHARING, args={**given, **_ARGS})
     plugins = profile.plugins
-    if not any(entry.name == _PLUGIN for _, chosen in plugins.sets() for entry in chosen.enabled):
+    if not any(entry.name == GPU_SHARING for _, chosen in plugins.sets() for entry in chosen.enabled):
         chosen = plugins.multi_point
-        multi_point = attrs.evolve(chosen, enabled=(*chosen.enabled, PluginEntry(_PLUGIN)))
+        multi_point = attrs.evolve(chosen, enabled=(*chosen.enabled, PluginEntry(GPU_SHARING)))
         plugins = attrs.evolve(plugins, multi_point=multi_point)
     return attrs.evolve(profile, plugins=plugins, plugin_config=(*others, args))

@@ -19,22 +19,30 @@ import attrs
 from pyscheduler.cluster.manifest_objects import manifest_objects
 from pyscheduler.cluster.object_sources import read_once
 from pyscheduler.config.load import load, loads
+from pyscheduler.config.profiles import profiles
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler.runtime.assembly.expansion import enabled_names
 from pyscheduler_batch.cli.queue.model import schedulers_of
 from pyscheduler_batch.cli.queue.reader import read_inventory
+from pyscheduler_batch.gpu_sharing.device_shares import SHARE_ANNOTATIONS
 from pyscheduler_batch.settings.batch_file import batch_profile
 from pyscheduler_batch.systems import systems_by_dialect
+from pyscheduler_lab.simulation.gpu_profile import GPU_SHARING
 from pyscheduler_lab.simulation.policies import POLICIES, policy_named
+from pyscheduler_lab.whatif.dump import is_terminal, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyscheduler.config.types import Configuration
+    from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler_lab.whatif.dump import Dump
 
-__all__ = ["Chosen", "choose"]
+__all__ = ["Chosen", "choose", "unshared_note"]
 
 _KAI: Final = "kai"
+#: How many pods a note names.
+_MOST_NAMED: Final = 3
 _FILES: Final = (".yaml", ".yml", ".json", ".zip")
 _OUR_NAME: Final = "pyscheduler"
 _THEIR_NAME: Final = "default-scheduler"
@@ -63,6 +71,27 @@ async def choose(
     if file:
         return Chosen(config=load(file, gates=gates), source=file)
     return await _assumed(dump, gates)
+
+
+def unshared_note(chosen: Chosen, dump: Dump, registry: Registry) -> Sequence[str]:
+    """Return a note about pods with parts of GPUs whose profiles do not count them; none without such pods."""
+    counting = {
+        profile.scheduler_name
+        for profile in profiles(chosen.config, registry.args_type)
+        if GPU_SHARING in enabled_names(profile)
+    }
+    pods = [
+        name_of(pod)
+        for pod in dump.of_kind("Pod")
+        if not is_terminal(pod)
+        and any(name in (pod["metadata"].get("annotations") or {}) for name in SHARE_ANNOTATIONS)
+        and (chosen.scheduler_name or (pod.get("spec") or {}).get("schedulerName") or _THEIR_NAME) not in counting
+    ]
+    if not pods:
+        return ()
+    names = ", ".join(pods[:_MOST_NAMED]) + (f" and {len(pods) - _MOST_NAMED} more" if len(pods) > _MOST_NAMED else "")
+    what = "annotations request parts of GPUs, which no profile of these pods counts"
+    return [f"{names}: {what}; give --config FILE whose profile enables the plugin {GPU_SHARING}"]
 
 
 def _of_profile(profile: str, config_file: str | None, gates: Mapping[str, bool] | None) -> Chosen:
@@ -103,14 +132,14 @@ async def _assumed(dump: Dump, gates: Mapping[str, bool] | None) -> Chosen:
         name = next((each for each in known if each in given), None)
         if name is not None and preset not in presets.values():
             presets.setdefault(name, preset)
-    profiles = {name: presets.get(name, "") for name in sorted(given | {_OUR_NAME})}
+    chosen = {name: presets.get(name, "") for name in sorted(given | {_OUR_NAME})}
     assumed = [
         f"{name}: {f'the preset {preset}' if preset else 'the default profile'}"
-        for name, preset in profiles.items()
+        for name, preset in chosen.items()
         if name in given
     ]
     return Chosen(
-        config=loads(_text(profiles), gates=gates),
+        config=loads(_text(chosen), gates=gates),
         source="assumed profiles",
         notes=[f"no --config: assumed for the schedulerName {'; '.join(assumed)}"] if assumed else [],
     )
