@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import chdir, contextmanager
-from multiprocessing import get_context, parent_process
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from threading import Thread
 from typing import Final, TypeAlias
@@ -47,8 +47,10 @@ def open_engine(on: str | None = None, workers: int | None = None) -> Iterator[E
         processes = _Processes(workers)
         try:
             yield processes.run
-        finally:
-            processes.close()
+        except BaseException:
+            processes.kill()
+            raise
+        processes.close()
 
 
 class _Processes:
@@ -56,6 +58,8 @@ class _Processes:
 
     def __init__(self, workers: int | None) -> None:
         self._workers = workers
+        #: Processes that this object did not start.
+        self._others = {*active_children()}
         self._pool = self._new_pool()
 
     def run(self, run: Callable[[Cell], Outcome], cells: Sequence[Cell]) -> Iterator[Outcome]:
@@ -64,7 +68,7 @@ class _Processes:
         lost = []
         for cell in cells:
             try:
-                futures[self._pool.submit(run, cell)] = cell
+                futures[self._submit(run, cell)] = cell
             except BrokenProcessPool:
                 lost.append(cell)
         for future in as_completed(futures):
@@ -77,14 +81,32 @@ class _Processes:
             self._restart()
         for cell in lost:
             try:
-                yield self._pool.submit(run, cell).result()
+                yield self._submit(run, cell).result()
             except BrokenProcessPool:
                 self._restart()
                 yield Outcome(cell=cell, error=_LOST)
 
     def close(self) -> None:
-        """End the processes; cells that have not begun do not begin."""
+        """End the processes when their cells have ended; other cells do not begin."""
         self._pool.shutdown(cancel_futures=True)
+
+    def kill(self) -> None:
+        """End the processes and their cells at once."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for process in {*active_children()} - self._others:
+            process.terminate()
+        self.close()
+
+    def _submit(self, run: Callable[[Cell], Outcome], cell: Cell) -> Future[Outcome]:
+        """Submit a cell. A process that starts for it never gets SIGINT, also while it imports modules.
+
+        Ctrl-C in a terminal interrupts all processes; the one that started the others ends them.
+        """
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return self._pool.submit(run, cell)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
     def _restart(self) -> None:
         self.close()
@@ -96,12 +118,11 @@ class _Processes:
 
 
 def _begin(threshold: tuple[int, int, int]) -> None:
-    """Prepare a process: it ends as soon as the one that started it ends, or is interrupted.
+    """Prepare a process: it ends as soon as the one that started it ends.
 
     A process that outlives a killed sweep would write into its folder while the next one does.
     """
     gc.set_threshold(*threshold)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = parent_process()
     assert parent is not None, "a process of a pool has a parent"
 
