@@ -59,8 +59,8 @@ def test_clusters_are_read(text: str, nodes: list[tuple[int, int, int, int, str]
     ],
 )
 def test_invalid_nodes_are_rejected(text: str) -> None:
-    """With examples of what is right."""
-    with pytest.raises(ConfigError, match=r"nodes: .* must be like 24x8gpu"):
+    """The message has an example of a file and of a shape."""
+    with pytest.raises(ConfigError, match=r"nodes: .* is neither a file nor a shape; .* nodes.yaml.* such as 24x8gpu"):
         Cluster.read(text)
 
 

@@ -27,8 +27,9 @@ from pyscheduler_lab.cli.lab_sweep import command
 from pyscheduler_lab.results.columns import COLUMNS
 from pyscheduler_lab.sweep.cells import Outcome
 from pyscheduler_lab.sweep.engines import open_engine
-from pyscheduler_lab.sweep.plan import Cell, read_plan
+from pyscheduler_lab.sweep.plan import Cell, read_plan, workload_of
 from pyscheduler_lab.traces import Trace
+from tests import processes
 
 #: Packs, where the default profile spreads.
 PACKING = """\
@@ -232,6 +233,43 @@ def test_killed_sweep_goes_on(folder: Path, run: Run, whole: Path) -> None:
     assert {name: each for name, each in hashes(out).items() if name in wanted} == wanted
 
 
+def test_changed_file_is_read_again_in_the_same_process(folder: Path) -> None:
+    """Each plan reads its traces and clusters, also if an earlier one of this process has read the same paths."""
+    file = str(folder / "sweep.yaml")
+    counts = []
+    for jobs in (4, 7):
+        (folder / "jobs.csv").write_text(crowded(jobs))
+        plan = read_plan(file)
+        counts.append(len(workload_of(plan.places[0].settings).jobs))
+    assert counts == [len(crowded(jobs).splitlines()) - 1 for jobs in (4, 7)]
+    assert counts[0] < counts[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["imports", "cells"])
+def test_interrupted_sweep_prints_one_line(folder: Path, what: str) -> None:
+    """Ctrl-C reaches all processes of the terminal. None prints a traceback, none is left, and bundles are kept."""
+    (folder / "sweep.yaml").write_text(SWEEP.replace("seeds: 2", "seeds: 100"))
+    out = folder / "out"
+    command = (sys.executable, "-m", "pyscheduler", "lab", "sweep", str(folder / "sweep.yaml"), "--out", str(out))
+    sweep = processes.popen(*command, "--workers", "2")
+    try:
+        # The processes begin to import modules when the folder is there.
+        wanted = ".sweep.yaml" if what == "imports" else "jobs/*/*/seed-*/run.json"
+        deadline = time.monotonic() + processes.PATIENCE_SECONDS
+        while not [*out.glob(wanted)]:
+            assert sweep.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        os.killpg(sweep.pid, signal.SIGINT)
+        # The pipes close when all processes have ended.
+        text, err = sweep.communicate(timeout=processes.PATIENCE_SECONDS)
+        assert (sweep.returncode, text, err.strip()) == (130, "", "interrupted")
+        assert len([*out.glob("jobs/*/*/seed-*/run.json")]) >= (what == "cells")
+    finally:
+        processes.kill(sweep)
+
+
 def ended(cell: Cell) -> Outcome:
     """Return an outcome; the process of seed 1 is killed."""
     if cell.settings.seed == 1:
@@ -308,7 +346,7 @@ def test_unfinished_jobs_are_exit_code_3(folder: Path, run: Run) -> None:
         pytest.param(("jobs.csv", "none.csv"), 'traces[0]: trace: there is no file "none.csv"', id="trace"),
         pytest.param(("jobs.csv", "[{vc: a}]"), "traces[0]: must be a trace, or have the keys trace, vc", id="entry"),
         pytest.param(("merge_vcs: true\n", ""), "traces[0]: the trace has several virtual clusters", id="vcs"),
-        pytest.param(("4x8gpu", "four"), 'clusters[1]: nodes: "four" must be like', id="cluster"),
+        pytest.param(("4x8gpu", "four"), 'clusters[1]: nodes: "four" is neither a file nor a shape', id="cluster"),
         pytest.param(("4x8gpu", "3x8gpu"), 'clusters: two entries have the name "3x8gpu"', id="cluster twice"),
         pytest.param(("fifo", "lottery"), 'profiles[1]: no policy "lottery"', id="profile"),
         pytest.param(("[1, 9]", "[0]"), "weights.NodeResourcesFit[0]: Expected `int` >= 1", id="weight"),

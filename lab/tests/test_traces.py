@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,7 @@ def test_trace_made_in_python() -> None:
         ({"workers": 2, "min_workers": 3}, "min_workers is 3; it must be from 1 to workers"),
         ({"gpus": 1001}, "gpus is 1001; it must be from 0 to 1000"),
         ({"gpus": 1, "gpu_milli": 0}, "gpu_milli is 0; it must be from 1 to 1000"),
+        ({"gpu_milli": 500}, "gpu_milli is 500, but a worker has 0 GPUs; a part of a GPU is 1 GPU"),
     ):
         with pytest.raises(ConfigError) as raised:
             Trace(jobs=[Job(**{"name": "b", "arrival": 0, "duration": 60, **wrong})])
@@ -199,6 +201,17 @@ def test_trace_made_in_python() -> None:
             [HEAD, ROW.replace("j,", "J_1,")], "line 2, column name: name 'J_1' cannot be the name", id="name"
         ),
         pytest.param([HEAD, ROW, ROW], "two jobs have the name j", id="twice"),
+        pytest.param(
+            [f"{HEAD},gpu_milli", f"{ROW.replace(',1,', ',0,')},500"],
+            "line 2, column gpu_milli: gpu_milli is 500, but a worker has 0 GPUs",
+            id="part of no GPU",
+        ),
+        pytest.param([f"{HEAD},gpu_milli", f"{ROW},0"], "column gpu_milli: the value is '0'", id="nothing of a GPU"),
+        pytest.param(
+            ["name,cpu_milli,memory_mib,num_gpu,gpu_milli", "a,1,1,0,500"],
+            "line 2, column gpu_milli: gpu_milli is 500, but a worker has 0 GPUs",
+            id="part of no GPU in openb",
+        ),
         pytest.param([f"{HEAD},gpu_milli", f"{ROW},1001"], "column gpu_milli: the value is '1001'", id="over one GPU"),
         pytest.param(
             [f"{HEAD},min_workers", f"{ROW},17"],
@@ -391,3 +404,58 @@ def test_mistakes_in_swf_are_reported(text: str, complaint: str, tmp_path: Path)
     with pytest.raises(ConfigError) as raised:
         Trace.read(write(tmp_path / "log.swf", text.rstrip()))
     assert complaint.split(";", maxsplit=1)[0] in " ".join(raised.value.problems)
+
+
+def test_gpu_milli_without_gpus(tmp_path: Path) -> None:
+    """A part of a GPU is one of 1 GPU if the column `gpu` is empty or missing; 0 says that there is none."""
+    lines = ["arrival,duration,gpu,gpu_milli", "0,1,,500", "1,1,,1000", "2,1,,0", "3,1,0,0", "4,1,0,1000", "5,1,,"]
+    jobs = Trace.read(write(tmp_path / "both.csv", *lines)).jobs
+    assert [(job.gpus, job.gpu_milli) for job in jobs] == [
+        *((1, 500), (1, 1000)),
+        *((0, 1000), (0, 1000), (0, 1000), (0, 1000)),
+    ]
+    (job,) = Trace.read(write(tmp_path / "one.csv", "arrival,duration,gpu_milli", "0,1,250")).jobs
+    assert (job.gpus, job.gpu_milli) == (1, 250)
+
+
+def test_fields_of_swf_become_columns(tmp_path: Path) -> None:
+    """Users, groups and queues can be teams and classes, which share the cluster; an unknown number has a name, too."""
+    log = write(
+        tmp_path / "log.swf", SWF.replace(" 1 3 1 5 ", " 1 300000 1 5 ").replace(" -1 2 -1 1 ", " -1 -1 -1 1 ").rstrip()
+    )
+    trace = Trace.read(log, columns={"vc": "user", "class": "queue", "priority": "queue"})
+    assert [(job.team, job.job_class, job.priority) for job in trace.jobs] == [
+        ("user-300000", "queue-1", 1),
+        ("user-4", "queue-unknown", 0),
+    ]
+    assert [job.columns.keys() & {"user", "queue", "group"} for job in trace.jobs] == [{"group"}] * 2
+    assert [job.name for job in Trace.read(log, vc="user-4", columns={"vc": "user"}).jobs] == ["swf-2"]
+
+
+def test_columns_of_a_table_have_other_names(tmp_path: Path) -> None:
+    """A column of the file takes the place of one of the schema; it is not passed on under its old name."""
+    lines = ["submitted,seconds,owner,vc", "0,60,a,x", "5,60,b,x"]
+    columns = {"arrival": "submitted", "duration": "seconds", "vc": "owner"}
+    trace = Trace.read(write(tmp_path / "t.csv", *lines), columns=columns, merge_vcs=True)
+    assert [(job.arrival, job.duration, job.team, job.columns) for job in trace.jobs] == [
+        (0, 60, "a", {}),
+        (5, 60, "b", {}),
+    ]
+    assert trace.notes == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "complaint"),
+    [
+        ("t.csv", {"vcc": "owner"}, 'trace_columns: traces have no column "vcc"; known are name, arrival'),
+        ("t.csv", {"vc": "team"}, 'vc would be the column "team", which is not there; there are arrival, duration'),
+        ("log.swf", {"vc": "owner"}, 'trace_columns: SWF has no field "owner"; its fields are job, submit'),
+        ("log.swf", {"gpu": "user"}, "trace_columns: of SWF, fields can become vc, class, priority, but not gpu"),
+    ],
+)
+def test_mistakes_in_names_of_columns(name: str, columns: dict[str, str], complaint: str, tmp_path: Path) -> None:
+    """The message has the names that there are."""
+    write(tmp_path / "t.csv", "arrival,duration,owner", "0,1,a")
+    write(tmp_path / "log.swf", SWF.rstrip())
+    with pytest.raises(ConfigError, match=re.escape(complaint)):
+        Trace.read(tmp_path / name, columns=columns)

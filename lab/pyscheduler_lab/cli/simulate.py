@@ -30,6 +30,7 @@ _OF_SCENARIOS = {"patterns": "--select", "wanted": "--print-config"}
 _OF_TRACES = {
     "vc": "--vc",
     "merge_vcs": "--merge-vcs",
+    "trace_columns": "--trace-columns",
     "watts": "--watts",
     "failures": "--failures",
     "compare": "--compare",
@@ -87,6 +88,12 @@ _OF_CASES = {"batch_cases", "queue_cases", "output", "blocked"}
 @click.option("--vc", metavar="NAME", help="With --trace: replay only the jobs of this virtual cluster.")
 @click.option(
     "--merge-vcs", is_flag=True, help="With --trace: let the jobs of all virtual clusters of the trace share the nodes."
+)
+@click.option(
+    "--trace-columns",
+    metavar="COLUMNS",
+    help="With --trace: other names of columns in the file, as in arrival=submitted,vc=team; of SWF, the fields "
+    "for vc, class and priority, as in vc=user,class=queue.",
 )
 @click.option(
     "--nodes",

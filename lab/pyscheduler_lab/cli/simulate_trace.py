@@ -56,6 +56,7 @@ class SimulateOptions:
     limit: int | None = None
     fidelity: Fidelity = "full"
     merge_vcs: bool = False
+    trace_columns: str | None = None
     seeds: int | None = None
     ties: Ties = "random"
     watts: str = ""
@@ -74,6 +75,7 @@ def run_settings(options: SimulateOptions, trace: str, **settings: Any) -> RunSe
         failures=options.failures,
         vc=options.vc,
         merge_vcs=options.merge_vcs,
+        trace_columns=_columns(options.trace_columns),
         shape=options.shape,
         jobs=options.limit,
         ties=options.ties,
@@ -83,6 +85,19 @@ def run_settings(options: SimulateOptions, trace: str, **settings: Any) -> RunSe
         blocked=tuple(options.blocked),
         **settings,
     )
+
+
+def _columns(text: str | None) -> dict[str, str]:
+    """Read ``arrival=submitted,vc=team``; there are none in None."""
+    from pyscheduler.framework.errors import ConfigError
+
+    columns: dict[str, str] = {}
+    for part in (text or "").split(",") if text is not None else ():
+        name, _, column = (each.strip() for each in part.partition("="))
+        if not name or not column or name in columns:
+            raise ConfigError(f'--trace-columns: "{part.strip()}" must be like vc=team, and each column is named once')
+        columns[name] = column
+    return columns
 
 
 def noted_workload(settings: RunSettings) -> Workload:

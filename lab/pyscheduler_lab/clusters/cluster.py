@@ -92,8 +92,10 @@ def _read(text: str) -> tuple[Sequence[Node], str]:
         if nodes is not None:
             return nodes, ""
         if not path.is_file():
-            names = ", ".join(NODE_LISTS)
-            raise ConfigError(f'nodes: "{text}" must be like {EXAMPLE}, one of {names}, or a file with nodes')
+            raise ConfigError(
+                f'nodes: "{text}" is neither a file nor a shape; give a file such as nodes.yaml, which "kubectl get '
+                f'nodes -o yaml" writes, a shape such as {EXAMPLE}, or one of {", ".join(NODE_LISTS)}'
+            )
     content, digest = read_bytes(path)
     if is_objects(content):
         found = nodes_of_objects(objects_in(content, str(path)), str(path))

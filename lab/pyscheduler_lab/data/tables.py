@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["PARQUET", "Row", "Table", "read_bytes", "table_of"]
+__all__ = ["PARQUET", "Row", "Table", "read_bytes", "table_of", "with_columns"]
 
 PARQUET: Final = b"PAR1"
 """The first bytes of a Parquet file."""
@@ -142,6 +142,25 @@ class Table:
         missing = [column for column in columns if column not in self.columns]
         if missing:
             raise ConfigError(f"not {kind}: missing columns: {', '.join(missing)}", source=self.source)
+
+
+def with_columns(table: Table, columns: Mapping[str, str]) -> Table:
+    """Return the table with other names of columns: each key is the new name of the column that is its value.
+
+    Raises `ConfigError` for a column that the table does not have.
+    """
+    for name, wanted in columns.items():
+        if wanted not in table.columns:
+            text = f'trace_columns: {name} would be the column "{wanted}", which is not there; there are '
+            raise ConfigError(text + ", ".join(table.columns), source=table.source)
+    moved = {*columns.values(), *columns}
+
+    def renamed(row: Row) -> Row:
+        values = {name: text for name, text in row.values.items() if name not in moved}
+        return attrs.evolve(row, values=values | {name: row.values[wanted] for name, wanted in columns.items()})
+
+    names = [*(name for name in table.columns if name not in moved), *columns]
+    return Table(table.source, names, map(renamed, table.rows))
 
 
 def read_bytes(path: Path) -> tuple[bytes, str]:

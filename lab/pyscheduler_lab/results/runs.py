@@ -67,7 +67,13 @@ def read_workload(settings: RunSettings, *, read_trace: Callable[..., Trace] = T
     """
     cluster = Cluster.read(settings.nodes, watts=settings.watts)
     failures = read_failures(settings.failures, cluster) if settings.failures is not None else None
-    trace = read_trace(settings.trace, vc=settings.vc, merge_vcs=settings.merge_vcs, shape=settings.shape)
+    trace = read_trace(
+        settings.trace,
+        vc=settings.vc,
+        merge_vcs=settings.merge_vcs,
+        shape=settings.shape,
+        columns=tuple(settings.trace_columns.items()),
+    )
     jobs = jobs_of_teams(trace.first(settings.jobs).jobs, source=trace.source)
     teams = teams_of(jobs, cluster, settings.quotas)
     return Workload(jobs=jobs, cluster=cluster, teams=teams, failures=failures, notes=trace.notes)

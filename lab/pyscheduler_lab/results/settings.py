@@ -36,6 +36,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     #: All virtual clusters of the trace share the nodes.
     merge_vcs: bool = False
     shape: Literal["worker", "nodepack"] | None = None
+    #: The columns of the file that are columns of the schema, by the name in the schema.
+    trace_columns: dict[str, str] = {}
     #: Only the first jobs of the trace.
     jobs: int | None = None
     #: GPUs by team; None: in proportion to the work of each team.

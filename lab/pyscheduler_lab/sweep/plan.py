@@ -46,7 +46,7 @@ _NEEDED: Final = ("traces", "clusters", "profiles")
 _OF_CELLS: Final = {"trace", "nodes", "policy", "seed", "weights"}
 _SETTINGS: Final = tuple(name for name in RunSettings.__struct_fields__ if name not in _OF_CELLS)
 #: Settings that an entry of `traces` may have.
-_OF_TRACES: Final = ("trace", "vc", "merge_vcs", "shape", "jobs")
+_OF_TRACES: Final = ("trace", "vc", "merge_vcs", "shape", "jobs", "trace_columns")
 _MOST_SEEDS: Final = 1000
 #: Maximum length of a name of a folder, in bytes.
 _LONGEST: Final = 255
@@ -156,8 +156,11 @@ class Plan:
 def read_plan(path: str, *, more: Sequence[str] = ()) -> Plan:
     """Return the plan in a file; raise `ConfigError` for a mistake.
 
-    With `more`, it is the file of a search, which has these keys, too. Weights are then ranges.
+    With `more`, it is the file of a search, which has these keys, too. Weights are then ranges. Traces and clusters are
+    read again, because their files may have changed since the last plan of this process.
     """
+    _read_trace.cache_clear()
+    _workload.cache_clear()
     text, root = _read(path)
     with mistakes_in(path):
         known = (*_AXES, *more, *_SETTINGS)

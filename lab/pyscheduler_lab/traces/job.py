@@ -104,3 +104,6 @@ class Job:
             yield f"gpus is {self.gpus}; it must be from 0 to {MOST_GPUS}"
         if not 1 <= self.gpu_milli <= WHOLE_GPU:
             yield f"gpu_milli is {self.gpu_milli}; it must be from 1 to {WHOLE_GPU}"
+        elif self.gpu_milli < WHOLE_GPU and not self.gpus:
+            remedy = "a part of a GPU is 1 GPU with gpu_milli below 1000"
+            yield f"gpu_milli is {self.gpu_milli}, but a worker has 0 GPUs; {remedy}"

@@ -10,8 +10,8 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler_lab.traces.found import Found, checked, passed_on
-from pyscheduler_lab.traces.job import LONGEST_SECONDS, WHOLE_GPU, Job
-from pyscheduler_lab.traces.schema import models_of
+from pyscheduler_lab.traces.job import LONGEST_SECONDS, Job
+from pyscheduler_lab.traces.schema import gpu_milli, models_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ def _job(row: Row, number: int | None) -> Job:
         cpu_milli=row.whole("cpu_milli"),
         memory_mib=row.whole("memory_mib"),
         gpus=gpus,
-        gpu_milli=row.whole("gpu_milli", least=1 if gpus else 0, most=WHOLE_GPU) or WHOLE_GPU,
+        gpu_milli=gpu_milli(row, gpus),
         gpu_models=models_of(row, "gpu_spec"),
         job_class=row.text("qos"),
         columns=row.others(_READ),

@@ -44,10 +44,10 @@ COLUMNS: Final[Sequence[Column]] = (
     Column("min_workers", "whole number", "`workers`", "the job starts when this many workers are bound"),
     Column("cpu", "CPUs: `8`, `500m`", "0", "CPU request of a worker; rounded up to thousandths"),
     Column("memory", "`32Gi`, or bytes", "0", "memory request of a worker; rounded up to MiB"),
-    Column("gpu", "whole number", "0", "GPUs of a worker"),
+    Column("gpu", "whole number", "0; 1 if `gpu_milli` is above 0", "GPUs of a worker"),
     Column(
         "gpu_milli",
-        "1 to 1000",
+        "1 to 1000; 0 without GPUs",
         "1000",
         "thousandths that a worker gets of each of its GPUs; below 1000, pods share the GPU",
     ),
@@ -77,6 +77,7 @@ def read_jobs(table: Table) -> Found:
 
 def _job(row: Row, number: int) -> Job:
     workers = row.whole("workers", 1, least=1, most=MOST_WORKERS)
+    gpus = row.whole("gpu", int(row.whole("gpu_milli", 0, most=WHOLE_GPU) > 0), most=MOST_GPUS)
     job = Job(
         name=row.text("name", f"job-{number}"),
         arrival=row.seconds("arrival", most=LONGEST_SECONDS),
@@ -85,8 +86,8 @@ def _job(row: Row, number: int) -> Job:
         min_workers=row.whole("min_workers", workers, least=1, most=workers),
         cpu_milli=row.cpu_milli("cpu"),
         memory_mib=row.memory_mib("memory"),
-        gpus=row.whole("gpu", 0, most=MOST_GPUS),
-        gpu_milli=row.whole("gpu_milli", WHOLE_GPU, least=1, most=WHOLE_GPU),
+        gpus=gpus,
+        gpu_milli=gpu_milli(row, gpus),
         gpu_models=models_of(row, "gpu_model"),
         team=row.text("vc"),
         priority=row.whole("priority", 0, least=_LEAST_PRIORITY, most=_MOST_PRIORITY),
@@ -95,6 +96,11 @@ def _job(row: Row, number: int) -> Job:
         columns=row.others(_KNOWN),
     )
     return checked(job, row)
+
+
+def gpu_milli(row: Row, gpus: int) -> int:
+    """Return the column `gpu_milli` of a worker with so many GPUs; 0 is allowed if there are none."""
+    return row.whole("gpu_milli", WHOLE_GPU, least=1 if gpus else 0, most=WHOLE_GPU) or WHOLE_GPU
 
 
 def models_of(row: Row, column: str) -> tuple[str, ...]:

@@ -50,6 +50,8 @@ _COUNTS: Final = ("requested_processors", "allocated_processors")
 _MEMORY: Final = ("requested_memory", "used_memory")
 #: The other fields are passed on to the results.
 _READ: Final = frozenset(("job", "submit", "run_time", *_COUNTS, *_MEMORY))
+#: What a field can become if the user says so.
+_CHOSEN: Final = ("vc", "class", "priority")
 _HEADER: Final = re.compile(r";\s*(?P<key>MaxProcs|MaxNodes)\s*:\s*(?P<value>\d+)")
 _LINE: Final = re.compile(rb"[-+0-9.eE]+(\s+[-+0-9.eE]+){17}\s*")
 _UNKNOWN: Final = -1.0
@@ -63,8 +65,14 @@ def is_swf(content: bytes) -> bool:
     return False
 
 
-def read_swf(content: bytes, source: str, shape: Shape | None) -> Found:
-    """Return the jobs; those whose run time or processors are unknown are left out, and counted."""
+def read_swf(content: bytes, source: str, shape: Shape | None, columns: Mapping[str, str] | None = None) -> Found:
+    """Return the jobs; those whose run time or processors are unknown are left out, and counted.
+
+    `columns`: the field that becomes the `vc`, `class` or `priority` of a job. A user 3 is the text `user-3`. All jobs
+    share the cluster.
+    """
+    columns = columns or {}
+    _check(columns, source)
     header: dict[str, int] = {}
     jobs: list[Job] = []
     notes: Counter[str] = Counter()
@@ -85,11 +93,11 @@ def read_swf(content: bytes, source: str, shape: Shape | None) -> Found:
         elif not count:
             notes["jobs left out: number of processors unknown"] += 1
         else:
-            job = _job(row, count, run_time, per_worker)
+            job = _job(row, count, run_time, per_worker, columns)
             if job.workers * job.cpu_milli != count * 1000:
                 notes["jobs with more CPUs than processors, because all pods of a job are equal"] += 1
             jobs.append(job)
-    return Found(jobs=jobs, notes=notes)
+    return Found(jobs=jobs, is_one_cluster=True, notes=notes)
 
 
 class _Line(Row):
@@ -101,6 +109,14 @@ class _Line(Row):
         if _UNKNOWN < value < 0:
             raise self.mistake(field, f"the value is {self.text(field)!r}; it must be 0 or more, or -1 for unknown")
         return None if value == _UNKNOWN else value
+
+    def name_of(self, field: str | None) -> str:
+        """Return a number as a name such as `user-3`, or `user-unknown`; "" without a field."""
+        if field is None:
+            return ""
+        number = self.whole(field, least=-1)
+        name = field.replace("_", "-")
+        return f"{name}-{number}" if number >= 0 else f"{name}-unknown"
 
     def whole_or_unknown(self, field: str) -> int:
         """Return a whole number, -1 for unknown."""
@@ -126,7 +142,17 @@ def _processors_per_node(header: Mapping[str, int]) -> int | None:
     return max(processors // nodes, 1) if processors and nodes else None
 
 
-def _job(row: _Line, processors: int, run_time: float, per_worker: int) -> Job:
+def _check(columns: Mapping[str, str], source: str) -> None:
+    for name, field in columns.items():
+        if name not in _CHOSEN:
+            text = f"trace_columns: of SWF, fields can become {', '.join(_CHOSEN)}, but not {name}"
+            raise ConfigError(text, source=source)
+        if field not in _FIELDS:
+            text = f'trace_columns: SWF has no field "{field}"; its fields are {", ".join(_FIELDS)}'
+            raise ConfigError(text, source=source)
+
+
+def _job(row: _Line, processors: int, run_time: float, per_worker: int, columns: Mapping[str, str]) -> Job:
     workers = math.ceil(processors / per_worker)
     cpus = math.ceil(processors / workers)
     # Kilobytes per processor.
@@ -138,6 +164,9 @@ def _job(row: _Line, processors: int, run_time: float, per_worker: int) -> Job:
         workers=workers,
         cpu_milli=cpus * 1000,
         memory_mib=math.ceil(memory * cpus / 1024),
-        columns=row.others(_READ),
+        team=row.name_of(columns.get("vc")),
+        job_class=row.name_of(columns.get("class")),
+        priority=max(row.whole(columns["priority"], least=-1), 0) if "priority" in columns else 0,
+        columns=row.others(_READ.union(columns.values())),
     )
     return checked(job, row)

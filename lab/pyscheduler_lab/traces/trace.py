@@ -16,7 +16,7 @@ import attrs
 
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab.data.objects import is_objects
-from pyscheduler_lab.data.tables import read_bytes, table_of
+from pyscheduler_lab.data.tables import read_bytes, table_of, with_columns
 from pyscheduler_lab.traces.catalog import TRACES
 from pyscheduler_lab.traces.gang_tables import is_gang_table, read_gang_table
 from pyscheduler_lab.traces.objects import read_objects
@@ -76,15 +76,18 @@ class Trace:
         vc: str | None = None,
         merge_vcs: bool = False,
         shape: Shape | None = None,
+        columns: Mapping[str, str] | Sequence[tuple[str, str]] = (),
     ) -> Trace:
         """Return the trace of this name in `TRACES`, or in this file; raise `ConfigError` if it cannot be read.
 
         Virtual clusters are clusters of their own. If the trace has several, `vc` chooses one, or `merge_vcs` lets
         their jobs share one cluster. `shape` divides jobs into workers, where the trace has several ways to do so.
+        `columns` names a column of the file for columns of the schema, as in `{"vc": "team"}`; of SWF, a field for
+        `vc`, `class` or `priority`, as in `{"vc": "user"}`.
         """
         entry = TRACES.get(str(source))
         path = entry.path if entry is not None else Path(source)
-        found, digest = _read(path, str(source), shape)
+        found, digest = _read(path, str(source), shape, _of_schema(dict(columns)))
         jobs = _of_vc(found, vc, str(path), merge_vcs=merge_vcs)
         if not jobs:
             raise ConfigError("the trace has no jobs", source=str(path))
@@ -123,7 +126,16 @@ class Trace:
         return any(job.shares_gpus for job in self.jobs)
 
 
-def _read(path: Path, wanted: str, shape: Shape | None) -> tuple[Found, str]:
+def _of_schema(columns: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the names of columns as they are; raise `ConfigError` for one that the schema does not have."""
+    known = [column.name for column in COLUMNS]
+    for name in columns:
+        if name not in known:
+            raise ConfigError(f'trace_columns: traces have no column "{name}"; known are {", ".join(known)}')
+    return columns
+
+
+def _read(path: Path, wanted: str, shape: Shape | None, columns: Mapping[str, str]) -> tuple[Found, str]:
     """Return the jobs of a file or folder, and the SHA-256 of what was read."""
     source = str(path)
     if path.is_dir():
@@ -134,11 +146,13 @@ def _read(path: Path, wanted: str, shape: Shape | None) -> tuple[Found, str]:
         text = f'trace: there is no file "{wanted}", and no trace of that name; known are {", ".join(TRACES)}'
         raise ConfigError(text)
     if is_swf(content):
-        return read_swf(content, source, shape), digest
+        return read_swf(content, source, shape, columns), digest
     if is_objects(content):
+        if columns:
+            raise ConfigError("trace_columns: the objects of a cluster have no columns", source=source)
         found = read_objects(content, source)
     else:
-        table = table_of(content, source)
+        table = with_columns(table_of(content, source), columns)
         if is_gang_table(table.columns):
             return read_gang_table(table, shape), digest
         found = read_openb_table(table) if is_openb_table(table.columns) else read_jobs(table)
