@@ -579,14 +579,6 @@ def test_devices_of_a_copied_node_without_its_name() -> None:
 
 # --- parts of GPUs --------------------------------------------------------------------------------
 
-SHARING = """
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- schedulerName: pyscheduler
-  plugins: {multiPoint: {enabled: [{name: GpuSharing}]}}
-"""
-
 
 def test_note_about_parts_of_gpus_that_no_profile_counts(what_if: WhatIf, tmp_path: Path) -> None:
     """One line names the pods, and the plugin to enable; there is none if the profile of the pods enables it."""
@@ -598,6 +590,9 @@ def test_note_about_parts_of_gpus_that_no_profile_counts(what_if: WhatIf, tmp_pa
         "note: default/p, default/q, default/r and 1 more: annotations request parts of GPUs, which no profile of "
         "these pods counts; give --config FILE whose profile enables the plugin GpuSharing\n"
     )
-    (tmp_path / "sharing.yaml").write_text(SHARING)
+    sharing = CONFIG.replace("second", "pyscheduler").replace(
+        "disabled: [{name: TaintToleration}]", "enabled: [{name: GpuSharing}]"
+    )
+    (tmp_path / "sharing.yaml").write_text(sharing)
     assert "note: default/p" not in what_if([node("a", gpu=1), *parts[:1]], "--config", tmp_path / "sharing.yaml")[2]
     assert what_if([node("a", gpu=1), pod("whole")], "--profile", "default")[2] == ""
