@@ -1,7 +1,8 @@
 """The console scripts of the distribution kube-pyscheduler.
 
-Another project on the package index also installs a package `pyscheduler`. If both are installed, files of this package
-may be replaced. So the scripts are outside the package, check for that first, and report it in one line.
+Another project on the package index also installs a package `pyscheduler`. If both are installed, files of our package
+may be replaced. So the scripts are outside the package. First, they check whether the package is ours; if it is not,
+they say so in one line.
 """
 
 from __future__ import annotations

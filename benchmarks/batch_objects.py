@@ -1,4 +1,4 @@
-"""The objects of a large batch cluster: nodes full of pods of borrowing queues, and gangs that arrive later."""
+"""The objects of large batch clusters: queues, nodes with or without running pods, gangs, and PyTorchJobs."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
     python -m benchmarks.beside --kubeconfig FILE "kube-scheduler=/path/to/kube-scheduler --config {config}"
 
 The programs get the same configuration file. In each round, the benchmark creates the pods and then starts one
-scheduler. It measures the time from the start of the program to the first binding, and from the first binding to the
-last. A watch on the API server counts the bindings.
+scheduler. The benchmark measures the time from the start of the program to the first binding, and from the first
+binding to the last. A watch on the API server counts the bindings.
 """
 
 from __future__ import annotations

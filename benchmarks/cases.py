@@ -1,7 +1,7 @@
 """Read the benchmark cases: kube-scheduler's own (`upstream.json`) and those of this project (`own.json`).
 
-A case is a list of operations in the form of kube-scheduler's benchmark. A workload has the counts for one cluster
-size. For other sizes, most counts of the nearest workload are scaled; the size of a gang, for example, stays.
+A case has operations in the form of kube-scheduler's benchmark, and workloads. A workload has the counts for one
+cluster size. For other sizes, most counts of the nearest workload are scaled; the size of a gang, for example, stays.
 """
 
 from __future__ import annotations

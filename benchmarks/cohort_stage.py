@@ -1,6 +1,6 @@
-"""Kueue's scalability test without the scheduler: create workloads, run and end their pods, record the results.
+"""Kueue's scalability test, all but the scheduler: create workloads, run and end their pods, record the results.
 
-The figures follow Kueue's runner (`test/performance/scheduler/runner`):
+The figures are computed as in Kueue's runner (`test/performance/scheduler/runner`):
 
 - Time to admission: from the creation of a workload to its binding. If a pod is evicted, it is created again; the time
   then ends with the last binding.

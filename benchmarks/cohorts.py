@@ -5,7 +5,7 @@ server: it simulates users and kubelets, and computes the results.
 
 A workload is one pod without a group. The queues are Volcano queues: `deserved` is Kueue's nominal quota, `capability`
 is the quota plus the borrowing limit, `parent` is the cohort. A cohort in Kueue is a pool of resources without nodes.
-Here, a cohort is one node as large as the sum of its quotas, and the pods of the cohort select this node.
+Here, each cohort has one node, as large as all quotas of the cohort. The pods of the cohort select this node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Measure a case on an existing cluster: create the objects of the case over HTTP, and delete them at the end.
 
-The nodes are objects without a kubelet, so pods are bound and do not run. A cluster that has nodes is refused unless
-`--among-other-nodes` is given, because the pods could be placed, and run, on these nodes.
+The nodes are objects without a kubelet, so pods are bound and do not run. A cluster that has other nodes is refused
+unless `--among-other-nodes` is given, because the pods could be placed, and run, on the other nodes.
 """
 
 from __future__ import annotations

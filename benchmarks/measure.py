@@ -1,8 +1,8 @@
 """Measure a case in rounds, each with a new scheduler on the same cluster.
 
 A round begins when all measured pods are queued, and ends when the scheduler has seen the last of them bound. The CPU
-time also includes the events that are written afterwards. In mode `cycle` the API server runs in this process, so its
-CPU time is included.
+time also includes the events that are written afterwards. In mode `cycle`, it includes the API server, which then runs
+in this process.
 """
 
 from __future__ import annotations

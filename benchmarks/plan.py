@@ -1,7 +1,7 @@
 """The objects of a case for one cluster size: initial objects, measured pods, and objects that change during the run.
 
-There are two differences from kube-scheduler's benchmark. Initial pods are created with a node instead of being
-scheduled, unless they must stay pending. The measured pods are created before the scheduler starts, not while it runs.
+Initial pods are created with a node, unless they must stay pending; kube-scheduler's benchmark schedules them. The
+measured pods are created before the scheduler starts; in kube-scheduler's benchmark, while it runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """An API server for the benchmarks, in a process of its own, so that figures of the scheduler do not include it.
 
-The server reads orders from stdin, one line of JSON each, and answers with a line on stdout. It ends when stdin is
-closed.
+The server reads orders from stdin, one line of JSON each, and answers each with a line on stdout.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 A test server creates 100 pods a second and deletes each after half a minute. One pod in twenty fits no node.
 
-The scheduler keeps the history of 50,000 pods whose scheduling has ended. So the memory counts when 50,000 pods were
-bound, and at the earliest after five minutes. For the first 165 seconds, three times as many pods are created, so that
-this takes less time.
+The scheduler keeps the history of 50,000 pods whose scheduling has ended. So the memory is checked only after 50,000
+pods were bound, and at the earliest after five minutes. For the first 165 seconds, three times as many pods are
+created, so that the 50,000 pods are bound sooner.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pad objects to a realistic size: about 10 kB per node and 8 kB per pod. A scheduler does not read most of it."""
+"""Pad objects to about 10 kB per node and 8 kB per pod, mostly with fields that schedulers do not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Add hidden tables of contents to the first page, from which the site makes its navigation."""
+"""Add hidden tables of contents to the first page. The site makes its navigation from these tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ask why each pod of answers.yaml waits, and compare the answer with the words that it must have.
+"""Ask why each pod of answers.yaml waits, and check that the answer has the expected words.
 
 Run `python check.py wait` first: it waits until the scheduler has tried the pods. Then run one of these:
 

@@ -1,7 +1,7 @@
 """The lab: run pyscheduler in virtual time, and check recordings of runs.
 
-The lab has simulations, traces, a checker, demos, a test kit for batch systems, and recorded decisions of other
-schedulers. The scheduler does not import it. The names below are the Python interface.
+The lab has simulations, traces, a checker, demos, and a test kit for batch systems. It also repeats recorded decisions
+of other schedulers. The scheduler does not import the lab. The names below are the Python interface.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pairs: two pods with the same label value start together, or neither does. The first one waits at Permit."""
+"""Pairs: of two pods with the same label value, the first one waits at Permit until the second one has a node."""
 
 from collections import defaultdict
 from collections.abc import Sequence

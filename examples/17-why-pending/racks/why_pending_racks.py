@@ -1,4 +1,4 @@
-"""`Racks`: place a pod with the label `rack` on nodes of this rack. For an unknown rack, it fails with an exception."""
+"""`Racks`: place a pod with the label `rack` on nodes of this rack. An unknown rack raises an exception."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Learn the weights by random search, compare them with random placement, or measure steps per second.
 
-To learn and to compare, the cluster has every n-th node of openb. Pods arrive until they request 130 % of its GPUs.
+To learn and to compare, the cluster has every n-th node of openb, a published GPU cluster. Pods arrive until they
+request 130 % of the GPUs of these nodes.
 """
 
 from __future__ import annotations

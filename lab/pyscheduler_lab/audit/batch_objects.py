@@ -1,6 +1,6 @@
 """Read the pod groups and queues of KAI, Volcano and kube-batch from their JSON.
 
-If a KAI queue does not set an amount, it is 0; -1 is unlimited. If a Volcano queue does not set its `capability`, it is
+An amount that a KAI queue does not set is 0; -1 is unlimited. A `capability` that a Volcano queue does not set is
 unlimited.
 """
 

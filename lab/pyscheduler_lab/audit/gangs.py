@@ -1,7 +1,7 @@
 """Count the members of a gang, and find out whether the gang is whole, broken or empty.
 
-KAI has a tree of sub-groups: an inner node needs `minSubGroup` satisfied children, or all if it is not set. Volcano and
-kube-batch have `minMember`; Volcano also has `minTaskMember`, and sub-groups by label.
+All three systems have `minMember`. KAI also has a tree of sub-groups: an inner node needs `minSubGroup` satisfied
+children, or all if `minSubGroup` is not set. Volcano also has `minTaskMember`, and sub-groups by label.
 """
 
 from __future__ import annotations

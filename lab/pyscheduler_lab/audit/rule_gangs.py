@@ -1,10 +1,10 @@
 """Rule 1: no gang is partly bound. The rule includes sub-groups.
 
 Members are bound and evicted one after another, so a gang may be partly bound for a short time. If the scheduler is not
-the cause, the gang may be partly bound for its grace period: for example, if a member failed, or a node became smaller.
-After the grace period, a gang of KAI must be whole again or evicted. Volcano and kube-batch do not evict broken gangs,
-so for their gangs the grace period has no end. With its default configuration, Volcano also evicts a part of a gang
-(see `Options.breaks_gangs`).
+the cause, for example if a member failed, the gang may be partly bound for a grace period (KAI's
+`stalenessGracePeriod`). After it, a gang of KAI must be whole again or evicted. Volcano and kube-batch do not evict
+broken gangs, so for their gangs the grace period has no end. With its default configuration, Volcano also evicts a part
+of a gang (see `Options.breaks_gangs`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Rule 4: each eviction makes room for a job, which then binds its minimum, or ends a broken gang.
+"""Rule 4: each eviction ends a broken gang, or makes room for a job, which then binds its minimum.
 
-The job has time for the victim's grace period plus `Options.lease_seconds`. The rule does not judge a job if someone
-else changes its pods, its group, its queue or the room on nodes meanwhile. If the scheduler gives the room to another
-job, that job must bind its minimum.
+The job has at least the victim's grace period plus `Options.lease_seconds` to do so. The rule does not judge a job if
+someone else changes its pods, its group, its queue or the room on nodes meanwhile. If the scheduler gives the room to
+another job, that job must bind its minimum.
 """
 
 from __future__ import annotations

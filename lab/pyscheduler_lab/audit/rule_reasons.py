@@ -7,8 +7,9 @@ pod waits:
 - a condition of its PodGroup that has a reason, is not ``Scheduled`` and is not False
 - the pod's condition ``PodScheduled``, if it is not True and has a reason and a message
 
-A queue is usable if it exists and has no child queues. If a pod names a PodGroup, the PodGroup must exist, too.
-Otherwise, a message in ``PodScheduled``, a condition of the PodGroup as above, or an event must report the problem.
+A queue is usable if it exists and has no child queues. If the queue is not usable, or the PodGroup that the pod names
+does not exist, something must report this: a message in ``PodScheduled``, a condition of the PodGroup as above, or an
+event.
 """
 
 from __future__ import annotations

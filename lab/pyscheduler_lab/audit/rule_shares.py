@@ -7,8 +7,8 @@ writes do not show what the scheduler knew when it decided:
 - It may have placed other pods in the same round, which are bound later or not at all.
 - It may have announced evictions, by an event, that are written later or fail.
 
-So the rule tries each of these states. One state that justifies the decision is enough. If nodes were added or deleted
-just before, the rule accepts the decision.
+So the rule tries several such states. One state that justifies the decision is enough. If the resources of the cluster
+changed just before, the rule does not object to the decision.
 """
 
 from __future__ import annotations

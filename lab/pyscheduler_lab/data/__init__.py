@@ -1,4 +1,4 @@
-"""Traces and node lists of others, each in a folder with its source and terms; also readers of tables and objects."""
+"""Published traces and node lists, each in a folder with its source and terms; also readers of tables and objects."""
 
 from __future__ import annotations
 

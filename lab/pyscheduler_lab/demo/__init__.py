@@ -1,1 +1,1 @@
-"""Demos of gangs and of queues: schedule a workload, record all writes, and check the recording."""
+"""Demos of gangs and of queues: schedule a workload, record what happens, and check the recording."""

@@ -6,6 +6,7 @@ The module shares no code with the scheduler. It checks:
 - The minimum was bound within a few seconds after the first pod.
 - No pod ended before the minimum was bound, and no pod failed.
 - No node was overcommitted, and no pod was bound twice.
+- Each gang finished.
 """
 
 from __future__ import annotations

@@ -4,10 +4,11 @@ Pods arrive in the order of a trace, and leave their nodes when their time is ov
 say which nodes are feasible. Reserve and Permit plugins run when a node is chosen. After other pods have ended, a
 pending pod that fits on a node is shown again. The episode ends when no pod is left to show.
 
-With `load`, the episode is an experiment of the FGD paper ("Beware of Fragmentation", USENIX ATC 2023). Jobs of the
-trace arrive in random order, again and again, until they request `load` times the GPUs of the cluster. They never end.
+With `load`, an episode is like the experiment of the FGD paper ("Beware of Fragmentation", USENIX ATC 2023). Jobs of
+the trace arrive in random order, again and again, until they request `load` times the GPUs of the cluster. They never
+end.
 
-Differs from a replay: workers of one job are separate pods, and there is no preemption.
+Differs from a replay: pods have no groups, and there is no preemption.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A Score plugin that asks a policy which node it prefers.
+"""A Score plugin that takes its scores from a policy.
 
 The policy gets the observation of the environment and returns a score for each action. The last action means "leave the
-pod pending". Its score is ignored, because a pod is scored only if it gets a node.
+pod pending"; the plugin ignores the score of this action.
 
     class Learned(PolicyScore):
         name = "Learned"

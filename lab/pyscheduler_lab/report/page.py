@@ -1,6 +1,6 @@
 """Write a report as one HTML file: a table, the data of the charts, and the script that draws them.
 
-The table does not need the script. A content security policy forbids the browser to load anything.
+The table does not need the script. A content security policy forbids the browser to load other files.
 """
 
 from __future__ import annotations

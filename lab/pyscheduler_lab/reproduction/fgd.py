@@ -1,4 +1,4 @@
-"""All runs of the FGD paper's experiment, and their means beside the published ones.
+"""All runs of the experiment of the FGD paper (see `arrivals`), and their means beside the published ones.
 
 A run has a task list, a policy and a seed. The authors' seeds are for Go's random generator, so single runs cannot be
 compared. The means of several seeds are compared, with a tolerance.

@@ -1,6 +1,6 @@
-"""Run the FGD paper's experiment: place the arriving tasks one by one, and measure after each.
+"""Run the experiment of the FGD paper (see `arrivals`): place the arriving tasks one by one, and measure after each.
 
-The scheduling cycle of a profile decides (`OneByOne`). This module notes which node and which GPU each task got, and
+`OneByOne` decides with the scheduling cycle of a profile. This module notes which node and which GPU each task got, and
 computes allocation and fragmentation from these notes.
 """
 

@@ -1,7 +1,7 @@
 """Compare policies: the mean of each column over the seeds, and its interval.
 
-Two policies are compared seed by seed, because a seed changes the arrivals for both in the same way. The interval is
-that of the mean difference. `results.intervals` describes intervals.
+A seed changes the order of jobs that arrive together, for all policies in the same way. So differences between policies
+are computed seed by seed. The mean difference has an interval, too. `results.intervals` describes intervals.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """95 % intervals of a mean over few seeds: Student's t, and the percentile bootstrap for comparison.
 
-With few values, a percentile bootstrap is too narrow. For normal values, it contains the true mean in 47 % of
+With few values, a percentile bootstrap is too narrow. For normal values, it contains the true mean in 50 % of
 experiments with 2 values, and in 84 % with 5. Student's t contains it in 95 %, so verdicts use Student's t.
 """
 

@@ -1,4 +1,4 @@
-"""Facts about a run that several columns need, as arrays computed from its tables.
+"""Facts about a replay that several columns need, as arrays computed from its tables.
 
 A *run* of a job begins when its minimum of workers is bound. It ends with the job, or when an eviction leaves fewer
 workers. Shares of time are over one window, from the first arrival to the last end of a job. If no job ended, the

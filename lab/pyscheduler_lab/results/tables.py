@@ -1,7 +1,6 @@
 """The four tables of a run: `jobs`, `pods`, `timeline` and `nodes`.
 
-A table is an Arrow table with a fixed schema. It has no time of the real clock, so equal runs have equal tables. Times
-are seconds of virtual time.
+They are Arrow tables. Times are seconds of virtual time, never of the real clock, so equal runs have equal tables.
 """
 
 from __future__ import annotations

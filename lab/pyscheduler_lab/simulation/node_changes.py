@@ -1,15 +1,15 @@
-"""Change the nodes of a replay while it runs: drains, losses, additions, and node groups that grow and shrink.
+"""Change the nodes of a replay while it runs: drains, losses, removals, additions, and growing node groups.
 
-A drain makes a node unschedulable and evicts its pods. A lost node gets the condition and the taint that Kubernetes'
-node controller gives it if the kubelet is silent. The taint evicts a pod after the time for which the pod tolerates it;
-until then, the pod's job continues. A removed node takes its pods with it.
+A drain makes a node unschedulable and evicts its pods. A lost node gets the condition and the taints that Kubernetes'
+node controller gives it if the kubelet is silent. The taint NoExecute evicts a pod after the time for which the pod
+tolerates it; until then, the pod's job continues. The pods of a removed node are deleted.
 
-A node group gets new nodes for pods that are unschedulable and would fit on one. A new node takes some time to come. A
-node without pods for some time is removed, unless the group has its minimum.
+A node group gets new nodes for unschedulable pods that would fit on such a node. A new node takes some time to come. A
+node that has had no pods for some time is removed, unless the group would fall below its minimum.
 
-A replay waits for planned changes, and for the return of drained and lost nodes. Random failures never end, so the
-replay does not wait for the next one. It waits for the return of a node that failed at random if a job had an event
-after the failure: for example, the job arrived or lost a node.
+A replay waits for planned changes, and for the return of drained and lost nodes. Random failures happen again and
+again, so the replay does not wait for the next one. It waits for the return of a node that failed at random if a job
+had an event after the failure: for example, the job arrived or lost a node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Policies by name: scheduler profiles under which a trace can be replayed.
 
-A profile that enables the plugin Batch has queues: one for each team of the trace, or a single one in `fifo`. It places
-the workers of a job together. Other profiles schedule pod by pod, without queues.
+A profile that enables the plugin Batch takes jobs from queues: one queue for each team of the trace, or a single one in
+`fifo`. Other profiles have no such queues.
 """
 
 from __future__ import annotations

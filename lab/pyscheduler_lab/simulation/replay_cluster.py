@@ -1,7 +1,6 @@
 """The two clusters on which traces are replayed: with an API server in this process, or with typed objects in memory.
 
-The typed objects are faster: there are no events, and no JSON. Both clusters lead to the same decisions at the same
-virtual times.
+The typed objects are faster. Both clusters lead to the same decisions at the same virtual times.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Run scenarios step by step, and check after each step that no node is overcommitted.
 
-The groups that a scenario lists in `never_partial` must also be whole.
+The groups that a scenario lists in `never_partial` must not be partly bound, either.
 """
 
 from __future__ import annotations

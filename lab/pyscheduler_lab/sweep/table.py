@@ -1,6 +1,6 @@
 """The table of a sweep, with the mean of each column of results over the seeds, and its 95 % interval.
 
-It has a line for each profile and its weights on each trace and cluster. It also has the difference to the first line
+It has a line for each combination of profile, weights, trace and cluster. It also has the difference to the first line
 of the same trace and cluster. A run that failed has no values.
 """
 

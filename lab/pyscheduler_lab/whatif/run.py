@@ -1,4 +1,4 @@
-"""Run the scheduler on the objects of a dump, in memory and in virtual time, until the cluster is at rest.
+"""Run the scheduler on the objects of a dump, in memory, until the cluster is at rest or a virtual day is over.
 
 The objects keep their uids and times, because claims and owners refer to uids, and batch systems sort jobs by age. A
 snapshot has few fields of an object. So an object with a uid is stored even if the API server would refuse it. A

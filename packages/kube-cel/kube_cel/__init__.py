@@ -1,8 +1,8 @@
 """The Common Expression Language (CEL), as Kubernetes 1.36 evaluates it.
 
 `compile_expression` returns a `Program`, which evaluates the expression with values for its variables. Compilation and
-evaluation take a `Meter`, which limits cost, memory and time. So an expression of an untrusted user cannot fill the
-memory or block its caller.
+evaluation take a `Meter`, which limits cost and memory, and lets the caller limit the time. So an expression of an
+untrusted user cannot fill the memory or block its caller.
 
 The language is in `parser`, `macros`, `checker` and `plan`. Its functions are in `library` and `library_kubernetes`.
 The package knows no Kubernetes objects, and does no I/O.

@@ -1,4 +1,4 @@
-"""Count and limit the cost, memory and time of a compilation or evaluation.
+"""Count the cost, memory and time of a compilation or evaluation, and limit cost and memory.
 
 Cost is counted as in cel-go, so an expression that costs too much for Kubernetes fails here, too. cel-go's cost says
 little about memory and time: a cheap call can build a text of megabytes. So memory and time are also counted.

@@ -1,8 +1,7 @@
 """Turn a checked syntax tree into Python functions that evaluate it.
 
-The function of a node takes a `Meter` and returns a value, or raises `CelError`. As in cel-go, some values are computed
-once, before the first evaluation, and cost nothing later: for example, lists of constants and literal regular
-expressions.
+The function of a tree node takes a `Meter` and returns a value, or raises `CelError`. As in cel-go, some parts are
+prepared once, before the first evaluation: for example, lists of constants and literal regular expressions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Kubernetes quantities in expressions, such as ``1.5Gi`` or ``500m``: parsing, order and sums.
 
-Whether a quantity counts as an integer depends on how Kubernetes stores it, so this module stores quantities the same
-way.
+Whether a quantity counts as an integer depends on how Kubernetes stores it, so this module keeps track of that.
 
 Source: `k8s.io/apimachinery/pkg/api/resource`.
 """

@@ -1,10 +1,10 @@
 """Node selectors: compile the required and preferred terms of a pod, and match nodes against them.
 
 A node selector matches if one of its terms matches. A term matches if all its requirements do, on labels and on the
-node's name. A term without requirements, or one that cannot be parsed, matches no node. The errors are kept, for
-callers that report them.
+node's name. A term without requirements, or one that cannot be parsed, matches no node. The errors of required terms
+are kept, for callers that report them.
 
-Equal selectors are one object, which a plugin can use as a key of a cache.
+Compiled selectors are cached. A plugin can use one as a key of a cache.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The types of the volumes of a pod, with the fields that plugins read.
 
-A persistent volume uses the same classes. Kinds of volumes that no plugin reads, such as config maps, are not declared:
-such a volume is decoded with its name alone.
+A persistent volume uses most of these classes. Kinds of volumes that no plugin reads, such as config maps, are not
+declared: such a volume is decoded with its name alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The official Python client: create a Deployment, wait for its pods with a watch, patch it and delete it."""
+"""The official Python client: create a Deployment, wait for its pods with a watch, patch and delete the Deployment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TimeOfDay: a pod starts only within the hours of its class, in a time zone with daylight saving time."""
+"""TimeOfDay: a pod with a class starts only within the hours of this class. The args name the time zone."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta

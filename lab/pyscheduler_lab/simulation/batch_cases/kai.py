@@ -1,4 +1,4 @@
-"""Run cases of KAI-Scheduler: one scheduling cycle on a small cluster.
+"""Run cases of KAI-Scheduler: scheduling cycles on a small cluster.
 
 Cases and results have the form of recorded cycles of KAI-Scheduler. Times in a case are seconds before the cycle.
 """

@@ -1,6 +1,6 @@
 """Run cases of batch scheduling with the whole scheduler: API objects, a batch profile, and one scheduling round.
 
-A case becomes Nodes, Pods, PriorityClasses, Queues and PodGroups, which the scheduler reads as from a real cluster.
+A case becomes API objects (Nodes, Pods, Queues, PodGroups ...), which the scheduler reads as from a real cluster.
 """
 
 from __future__ import annotations

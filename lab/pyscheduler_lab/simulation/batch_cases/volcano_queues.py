@@ -1,6 +1,6 @@
-"""Run hand-made cases of queues and fairness with the queue policies of Volcano and kube-batch.
+"""Run hand-made cases of single policies of Volcano and kube-batch: queues, fairness, gangs, binpack.
 
-Amounts in the cases are whole units: cpu in cores, and memory in GiB.
+In the cases, cpu is in cores and memory in GiB.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The scheduler's client of a `TypedCluster`: informers, reads and writes without JSON or HTTP.
+"""The scheduler's client of a `TypedCluster`: informers, reads and writes without HTTP.
 
 Decisions and their virtual times shall be those of a simulation with an API server. So requests take a turn of the
-event loop and wait for the rate limit of the configuration, and handlers run a turn after the write. Events are
-dropped.
+event loop and wait for the rate limit of the configuration, and handlers run in a later turn than the write. Event
+objects are dropped.
 """
 
 from __future__ import annotations
