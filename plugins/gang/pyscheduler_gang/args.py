@@ -1,4 +1,4 @@
-"""The args of the plugin `Gang` in the configuration file, under Koordinator's names.
+"""The args of the plugin `Gang` in the configuration file, most of them under Koordinator's names.
 
 Source of defaults and messages: Koordinator's `CoschedulingArgs`.
 """

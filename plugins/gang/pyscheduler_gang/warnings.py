@@ -1,4 +1,4 @@
-"""Warn about a gang, once for each problem: unusable values, members that disagree, members of unequal priority."""
+"""Warn about new problems of a gang: unusable values, members that disagree, members of unequal priority."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The policy `predicates` of kube-batch: use the nodes that the profile's filters accept.
 
-Arguments exclude nodes under pressure, for example of memory. Source: kube-batch `plugins/predicates`.
+Arguments can exclude nodes under pressure, for example of memory. Source: kube-batch `plugins/predicates`.
 """
 
 from __future__ import annotations

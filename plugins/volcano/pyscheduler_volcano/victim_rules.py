@@ -1,6 +1,6 @@
 """Find the tasks (pods) that a session may evict, sort them, and note for explanations which evictions were given up.
 
-Policies are in groups, the tiers. The first tier whose policies agree on a victim decides. Source: Volcano
+Policies are in groups, the tiers. The first tier that leaves a victim decides. Source: Volcano
 `framework/session_plugins.go`.
 """
 
