@@ -65,11 +65,17 @@ def pytest_sessionfinish() -> None:
     forked.end()
 
 
+def pytest_collection() -> None:
+    """Collect tests without the garbage collector, which takes a third of the CPU time and finds nothing."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Keep the eleven thousand tests themselves out of garbage collections, which take a seventh of the CPU time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTIONS)
+    gc.enable()
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:
