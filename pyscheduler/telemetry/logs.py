@@ -235,7 +235,8 @@ def _set_module_levels(vmodule: Mapping[str, int]) -> None:
         if isinstance(logger, logging.Logger) and _is_known(name):
             level = _own_level(name, vmodule)
             # The level of `decision` is that of the program, as `set_verbosity` has set it: no package is above it.
-            if level is not None or name != _DECISION:
+            # `setLevel` has all loggers forget which levels they have found enabled.
+            if (level is not None or name != _DECISION) and logger.level != (level or logging.NOTSET):
                 logger.setLevel(level or logging.NOTSET)
 
 

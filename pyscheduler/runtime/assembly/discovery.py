@@ -73,9 +73,9 @@ def discover(*, blocked: Collection[str] = ()) -> Registry:
     return registry
 
 
-def plugin_packages() -> list[str]:
+def plugin_packages() -> Sequence[str]:
     """Return the packages of installed distributions of plugins and of commands, `pyscheduler` among them."""
-    return [*dict.fromkeys(each.module.partition(".")[0] for *_, each in (*_installed(), *_installed(_COMMANDS)))]
+    return _packages(tuple(sys.path))
 
 
 @lru_cache(maxsize=256)
@@ -84,9 +84,9 @@ def _warn_once(path: tuple[str, ...], distribution: str, entry_point: str, error
     _log.warning('Distribution is broken distribution="%s" entryPoint="%s" err="%s"', distribution, entry_point, error)
 
 
-def _installed(group: str = ENTRY_POINT_GROUP) -> Sequence[tuple[str, str, EntryPoint]]:
+def _installed() -> Sequence[tuple[str, str, EntryPoint]]:
     """Return name and version of the distribution and each of its entry points, sorted by these names."""
-    return _found(tuple(sys.path)).get(group, ())
+    return _found(tuple(sys.path))[ENTRY_POINT_GROUP]
 
 
 @lru_cache(maxsize=4)
@@ -102,6 +102,12 @@ def _found(path: tuple[str, ...]) -> Mapping[str, Sequence[tuple[str, str, Entry
         )
         for group in (ENTRY_POINT_GROUP, _COMMANDS)
     }
+
+
+@lru_cache(maxsize=4)
+def _packages(path: tuple[str, ...]) -> Sequence[str]:
+    """Return the packages of the entry points of both groups, each once: each logger asks."""
+    return tuple(dict.fromkeys(each.module.partition(".")[0] for found in _found(path).values() for *_, each in found))
 
 
 def _owner(entry_point: EntryPoint) -> tuple[str, str]:
