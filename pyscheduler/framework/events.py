@@ -125,7 +125,8 @@ class ClusterEvent:
             self.resource == "Pod" and incoming.resource in _POD_KINDS
         )
         # An incoming action wider than the registered one (a general Update) concerns only general registrations.
-        return same_kind and bool(self.action & incoming.action) and incoming.action <= self.action
+        # `&` of enum makes a member, in ten times the time.
+        return same_kind and int.__and__(self.action, incoming.action) != 0 and incoming.action <= self.action
 
 
 #: What becomes of nodes and pods, as cache, queue and metrics know it; `UNSCHEDULED` is a pod without a node.

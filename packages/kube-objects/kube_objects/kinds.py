@@ -142,6 +142,8 @@ class KindTable:
 
         A row that means some of a kind is found by its type only. Whether it is watched makes no other row.
         """
+        if self._by_type.get(kind.type) is kind:
+            return
         kind = kind if kind.watch else kind._replace(watch=True)
         if kind.field_selector:
             self._by_type.setdefault(kind.type, kind)

@@ -97,7 +97,7 @@ class LocalCopy(Generic[T]):
     ) -> None:
         """Call a new handler for all objects that are there, and from now on for every change."""
         # A new tuple, so that a call of the handlers that is under way does not include the new one.
-        foreign = any(each is not None and is_foreign(each) for each in (on_add, on_update, on_delete))
+        foreign = any(map(is_foreign, (on_add, on_update, on_delete)))
         handler = _Handler(on_add=on_add, on_update=on_update, on_delete=on_delete, late=late, foreign=foreign)
         self._handlers = tuple(sorted((*self._handlers, handler), key=lambda each: each.late))
         if on_add is not None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from pyscheduler.framework.callables import is_foreign
 from pyscheduler.framework.errors import PLUGIN_FAILURES, ConfigError
 from pyscheduler.framework.extensions import EXTENSIONS
 from pyscheduler.framework.plugin_failures import error_place
@@ -106,7 +107,7 @@ class _Assembler:
         dialects = self._dialects()
         plugins = {name: made for name in classes if name in self.args and (made := self._make(name)) is not None}
         for name, plugin in plugins.items():
-            wrong = [*rbac_problems(name, plugin.rbac)]
+            wrong = [*rbac_problems(name, plugin.rbac)] if is_foreign(plugin) else []
             self._report(*wrong)
             if name in dialects and not wrong:
                 _grant(plugin, dialects[name])
@@ -177,9 +178,11 @@ class _Assembler:
     def _check_classes(self, points: Mapping[ExtensionPoint, Sequence[str]]) -> None:
         """Report plugins that lack the method of an interface, whose `run` cannot be a task, or whose `reuse` is none.
 
-        Methods with wrong parameters are reported, too; a method whose name may be misspelt is logged only.
+        Methods with wrong parameters are reported, too; a method whose name may be misspelt is logged only. Plugins of
+        the package `pyscheduler` are not checked, because tests cover them.
         """
-        for name, plugin in self.classes.items():
+        foreign = {name: plugin for name, plugin in self.classes.items() if is_foreign(plugin)}
+        for name, plugin in foreign.items():
             self._report(*wrong_parameters(plugin))
             for each in misspelt_methods(plugin):
                 _log.warning("Plugin may have a misspelt method: %s", each)
@@ -200,8 +203,8 @@ class _Assembler:
                 text = 'write reuse_annotations = ("example.com/name",)'
                 self._report(f'plugin "{name}" has reuse_annotations = {annotations!r}; {text}')
         for point, names in points.items():
-            for name in names:
-                for missing in missing_methods(self.classes[name], point):
+            for name in filter(foreign.__contains__, names):
+                for missing in missing_methods(foreign[name], point):
                     text = f'plugin "{name}" takes part in {point} but does not define {missing}'
                     self._report(text, at=f"plugins.{point}")
 

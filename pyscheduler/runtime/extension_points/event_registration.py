@@ -83,8 +83,8 @@ def registrations_of(plugin: Plugin, *, generic_workload: bool = False) -> Seque
         return _anything(generic_workload=generic_workload)
     registered = _registered(register)
     nodes = [each.event.action for each in registered if each.event.resource == EventResource.NODE]
-    added = any(action & ActionType.ADD for action in nodes)
-    if added and not any(action & ActionType.UPDATE_NODE_TAINT for action in nodes):
+    actions = reduce(int.__or__, nodes, 0)
+    if actions & ActionType.ADD.value and not actions & ActionType.UPDATE_NODE_TAINT.value:
         # A new node is often unready, hence tainted, and pods are not asked about it before that changes. So whoever
         # waits for nodes to be added waits for their taints to change as well.
         registered.append(ClusterEventWithHint(_NODE_TAINT))
@@ -131,7 +131,7 @@ def _check(registration: ClusterEventWithHint) -> None:
             f"no events have the resource {resource!r}{meant}; custom kinds are plural.version.group, "
             "as event_resource(KIND) returns"
         )
-    if event.action & _ACTIONS.get(resource, ActionType.ALL) == 0:
+    if int.__and__(event.action, _ACTIONS.get(resource, ActionType.ALL)) == 0:
         raise ValueError(f"no event of {resource} has the action {event.action!r}")
     hint: object = registration.queueing_hint
     if hint is not None and not callable(hint):
