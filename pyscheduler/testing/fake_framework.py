@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter, defaultdict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import attrs
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from kube_objects.clock import Clock
     from pyscheduler.api import KubeObject, Node
     from pyscheduler.cluster.real.informer import RealInformer
+    from pyscheduler.config.types import Configuration
     from pyscheduler.framework.hooks import PluginRegistry
     from pyscheduler.framework.interfaces import Plugin, PostFilterResult
     from pyscheduler.framework.nodes import Nodes
@@ -151,15 +153,16 @@ class FakeFramework:
                 names.append(plugin.name)
         check_disable(disable, registry.names())
         text = config if config is not None else _configuration(names, disable, weights, args)
-        gates = parse_gates(feature_gates)
+        # A plugin may change its args, so that each scheduler needs its own.
+        load = _load if config is not None or args else _load_once
         self.scheduler: Scheduler = build(
-            loads(text, source="framework configuration", gates=gates),
+            load(text, feature_gates),
             cluster.transport(),
             cluster.clock,
             random.Random(seed),
             registry=registry,
             recorder=self._recorder,
-            settings=Settings(feature_gates=gates),
+            settings=Settings(feature_gates=parse_gates(feature_gates)),
         )
         self.scheduler.plugin_failures.listeners.append(self._note_failure)
         self._slow = SlowCalls()
@@ -488,6 +491,14 @@ async def advance_until_done(clock: Clock, stopping: Coroutine[object, object, N
 
 def _given(state: CycleState | None) -> CycleState:
     return state if state is not None else CycleState()
+
+
+def _load(text: str, feature_gates: str) -> Configuration:
+    return loads(text, source="framework configuration", gates=parse_gates(feature_gates))
+
+
+#: Most tests have the same few configurations; to read one takes as long as to make all its plugins.
+_load_once = lru_cache(maxsize=64)(_load)
 
 
 def _configuration(
