@@ -1,8 +1,7 @@
 """The console scripts of the distribution kube-pyscheduler.
 
 Another project on the package index also installs a package `pyscheduler`. If both are installed, files of our package
-may be replaced. So the scripts are outside the package. First, they check whether the package is ours; if it is not,
-they say so in one line.
+may be replaced. So the scripts are outside the package. If the package is not ours, they say so in one line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measure how long a batch profile takes to decide in a large cluster, with and without victims, and replay a trace."""
+"""Measure how long a batch profile takes to decide in a large cluster, and how long the replay of a trace takes."""
 
 from __future__ import annotations
 

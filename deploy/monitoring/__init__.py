@@ -1,4 +1,4 @@
 """Make the alert rules and the Grafana dashboards of the Helm chart from the tables in `rules` and `dashboards`.
 
-`python -m deploy.monitoring --write` writes them into the folder `files` of the chart.
+`python -m deploy.monitoring --write` writes rules and dashboards into the folder `files` of the chart.
 """

@@ -1,4 +1,4 @@
-"""The model: a node's score is a weighted sum of some features of the node, as if the pod were there."""
+"""The model: a node's score is a weighted sum of features that the node would have with the pod."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 Members are bound and evicted one after another, so a gang may be partly bound for a short time. If the scheduler is not
 the cause, for example if a member failed, the gang may be partly bound for a grace period (KAI's
-`stalenessGracePeriod`). After it, a gang of KAI must be whole again or evicted. Volcano and kube-batch do not evict
-broken gangs, so for their gangs the grace period has no end. With its default configuration, Volcano also evicts a part
-of a gang (see `Options.breaks_gangs`).
+`stalenessGracePeriod`). Then a gang of KAI must be whole again or evicted. Volcano and kube-batch do not evict broken
+gangs, so for their gangs the grace period has no end. With its default configuration, Volcano also evicts a part of a
+gang (see `Options.breaks_gangs`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rule 5: fair shares justify each reclaim. A reclaim evicts pods of another queue.
 
-Consecutive evictions for one job are one decision. The rule computes the shares just before the first of them. But the
+Consecutive evictions for one job are one decision. The rule computes the shares just before the first eviction. But the
 writes do not show what the scheduler knew when it decided:
 
 - It may have decided on a slightly older state, and may count pods with a nominated node as allocated.

@@ -5,8 +5,7 @@ say which nodes are feasible. Reserve and Permit plugins run when a node is chos
 pending pod that fits on a node is shown again. The episode ends when no pod is left to show.
 
 With `load`, an episode is like the experiment of the FGD paper ("Beware of Fragmentation", USENIX ATC 2023). Jobs of
-the trace arrive in random order, again and again, until they request `load` times the GPUs of the cluster. They never
-end.
+the trace arrive in random order, again and again, until they request `load` times the GPUs. Jobs never end.
 
 Differs from a replay: pods have no groups, and there is no preemption.
 """

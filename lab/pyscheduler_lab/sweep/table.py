@@ -1,7 +1,7 @@
 """The table of a sweep, with the mean of each column of results over the seeds, and its 95 % interval.
 
-It has a line for each combination of profile, weights, trace and cluster. It also has the difference to the first line
-of the same trace and cluster. A run that failed has no values.
+It has a line for each combination of profile, weights, trace and cluster. Each line also has the difference to the
+first line of the same trace and cluster. A run that failed has no values.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ The file is that of a sweep with one trace, cluster and profile. A trial runs th
 proposes, once for each seed. If a search is repeated, Optuna proposes the same weights. So a search that was killed
 can be repeated, and finds its first trials in the stored results.
 
-The best weights were chosen for the seeds of the search, so their results with these seeds are too good. So the best
-weights are compared with the weights of the profile on other seeds.
+The best weights were chosen by their results with the seeds of the search. So the comparison with the weights of the
+profile uses other seeds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Read a dump of a cluster: manifests, a snapshot of pyscheduler, or a snapshot of KAI-Scheduler.
 
 Manifests are what `kubectl get -o yaml` prints. A snapshot of pyscheduler is the zip file of `/debug/snapshot`. A
-snapshot of KAI-Scheduler is the zip file of `/get-snapshot`, whose lists of objects have no `kind` and `apiVersion`.
+snapshot of KAI-Scheduler is the zip file of `/get-snapshot`, whose objects have no `kind` and no `apiVersion`.
 
 Source: NVIDIA/KAI-Scheduler, `pkg/scheduler/plugins/snapshot/snapshot.go`.
 """

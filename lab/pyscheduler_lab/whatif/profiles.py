@@ -1,6 +1,6 @@
 """Choose the configuration of a what-if.
 
-The first of these that is given:
+It is the first of these that is given:
 
 1. `--profile`: one profile that schedules all pods
 2. `--config`

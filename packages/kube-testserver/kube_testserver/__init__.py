@@ -1,6 +1,6 @@
 """A Kubernetes API server in memory: for tests, simulation and demos, and for `kubectl`.
 
-It behaves as kube-apiserver 1.36, as far as schedulers and `kubectl` depend on it. From the outermost to the innermost:
+It behaves as kube-apiserver 1.36, as far as schedulers and `kubectl` depend on it. Its parts, outermost first:
 
 - `command` is the command line.
 - `test_server` serves a cluster in a second thread, for blocking clients and other processes. `served_cluster` serves a

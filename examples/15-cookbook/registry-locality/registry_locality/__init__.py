@@ -1,1 +1,1 @@
-"""A scheduler plugin: `RegistryLocality` prefers the nodes to which a pod's images are pulled fastest."""
+"""A scheduler plugin: `RegistryLocality` prefers the nodes that pull a pod's images at the least cost."""

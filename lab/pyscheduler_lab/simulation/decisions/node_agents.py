@@ -1,7 +1,7 @@
 """The kubelets of a `TypedCluster`, and a feed of changes in batches.
 
-A simulation with an API server also reads changes in batches, when a timer fires that the first change sets. So events
-of one instant of virtual time have the same order in both simulations.
+A simulation with an API server also reads changes in batches: the first change sets the timer for a batch. So events of
+one instant of virtual time have the same order in both simulations.
 """
 
 from __future__ import annotations
