@@ -1,9 +1,9 @@
 """Early retry of pods in backoff whose group needs room for several pods.
 
 A group that is retried at each event wastes attempts. A group that waits for the end of its backoff starts late. So a
-plugin records how many pods like the rejected one need room (`AfterFailure.room_for`). If an event may then help the
-pod, the scheduler checks whether that many pods have room. If they have, the pod is retried before its backoff ends.
-Otherwise it returns to backoffQ, and the check does not count as an attempt.
+plugin records how many pods like the rejected one need room (`AfterFailure.room_for`). If an event may help the pod
+during its backoff, the scheduler checks whether that many pods have room. If they have, the pod is retried early.
+Otherwise the pod returns to backoffQ, and the check does not count as an attempt.
 
 An early attempt that fails does not double the backoff. It doubles the wait before the next early attempt.
 

@@ -1,4 +1,4 @@
-"""Pods in flight (popped, and neither bound nor back in the queue), and the events since they were popped.
+"""Pods in flight (popped, not past Permit, not back in the queue), and the events since they were popped.
 
 An event that comes while a pod is being scheduled may help this pod, because the snapshot is older than the event. So
 events are kept while a pod is in flight. If its attempt fails, these events can make it return to activeQ or backoffQ.

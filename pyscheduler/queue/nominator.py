@@ -1,8 +1,8 @@
 """Nominated pods: pods that are expected on a node, usually because a preemption makes room for them there.
 
 For pods of the same or a lower priority, filters count a nominated pod as if it were on its node. The nomination is
-written to `status.nominatedNodeName` later, so the two may differ. A nominated pod that leaves the queue keeps its
-nomination. Source: kube-scheduler 1.36, `nominator.go`.
+written to `status.nominatedNodeName` later, so the two may differ. A nominated pod that is popped keeps its nomination.
+Source: kube-scheduler 1.36, `nominator.go`.
 """
 
 from __future__ import annotations

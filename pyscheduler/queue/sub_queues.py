@@ -12,7 +12,7 @@ held pods by name.
 
 PreEnqueue runs before a pod enters activeQ or `held`. With the feature gate SchedulerPopFromBackoffQ, it also runs
 before a pod enters backoffQ, and not when the pod leaves it. A pod that PreEnqueue rejects is gated: it waits among the
-unschedulable pods. An event runs PreEnqueue again if the plugin that rejected the pod has registered the event.
+unschedulable pods. PreEnqueue can run again after an event that the rejecting plugin has registered.
 
 Source: kube-scheduler 1.36, `moveToActiveQ`, `moveToBackoffQ`, `requeuePodWithQueueingStrategy`.
 """

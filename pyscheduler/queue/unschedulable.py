@@ -1,14 +1,14 @@
 """Pods that were rejected or are gated, and wait for an event that can help them.
 
-Thousands of pods may wait, and most events help none of them. So pods are grouped by profile, rejecting plugins and
-gating plugin, because these decide whether an event can help. An event is checked once for each group, then for the
-pods of the matching groups.
+Thousands of pods may wait, and most events help none of them. So pods with the same profile, rejecting plugins and
+gating plugin form a `RejectionGroup`: these three decide whether an event can help. An event is checked once for each
+`RejectionGroup`, then for the pods of those that match.
 
-When members of a group give up their nodes together, these events must not wake the same members. So a plugin can set a
+When members of a pod group give up their nodes, the resulting events must not wake these members. So a plugin can set a
 predicate that says which pods ignore the events (`AfterFailure.ignored_by`). One call can then answer for all pods with
 the same predicate.
 
-A pod that was unschedulable for `max_seconds` is flushed, which means retried, at the next tick.
+A pod that was unschedulable for `max_seconds` is flushed (retried) at the next tick (`tick_timer`).
 Differs from kube-scheduler: pyscheduler flushes no gated pod, unless its gating plugin waits for all events;
 kube-scheduler only marks gated pods as flushed, counts them in scheduler_pod_scheduled_after_flush_total when their
 gate opens, and records an event for pods in flight.

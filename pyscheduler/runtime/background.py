@@ -1,4 +1,4 @@
-"""Background tasks of plugins: the `run()` of each plugin, and the coroutines that it spawns through its handle.
+"""Background tasks of plugins, such as `run()` and the coroutines that a plugin spawns through its handle.
 
 A `run()` that fails is started again after a pause: one second at first, then twice as long each time, up to a minute.
 After five minutes without a failure, the pause is one second again. When the profile ends, its tasks are cancelled.

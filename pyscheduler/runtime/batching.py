@@ -1,11 +1,11 @@
-"""Opportunistic batching: a pod takes the next best node from the list that was made for an equal pod just before it.
+"""Opportunistic batching: a pod takes the next best node from the list that was made for an equal pod shortly before.
 
 This works only if the node of the pod before is full for this pod. Then the rest of the list is still right, and its
 first node is the best one. Otherwise the node's new score is unknown, and all nodes are scored again.
 
-Differs from kube-scheduler: pyscheduler drops a list after a node was added, deleted or moved to another row; in
-kube-scheduler, a new node may be missing in the list for half a second. In a group cycle, which places a group of pods
-together, pyscheduler uses no list.
+Differs from kube-scheduler: pyscheduler drops a list after a node was added or deleted; in kube-scheduler, a new node
+may be missing in the list for half a second. In a group cycle, which places a group of pods together, pyscheduler uses
+no list.
 Source: kube-scheduler 1.36, `framework/runtime/batch.go`.
 """
 

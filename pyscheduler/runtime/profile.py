@@ -1,7 +1,7 @@
 """A running profile: the methods by which the queue, the scheduling cycle and the binding cycle call its plugins.
 
 Most `run_*` methods are one extension point each; other modules implement them (`filtering`, `scoring`, `binding` ...).
-They return the error of a plugin as a status. Up to Permit, all but PostFilter are plain functions. Plugins do not call
+The error of a plugin is returned as a status. Up to Permit, all but PostFilter are plain functions. Plugins do not call
 the profile. They call its `PluginHandle`.
 """
 

@@ -1,7 +1,7 @@
 """Room that a nominated pod waits for, because victims are still leaving its node.
 
-A nominated pod may be tried again while some of its victims are still terminating. Its group must not count it as
-failed then. So it counts as placed on its node if it fits there without these victims, unless a victim may never end.
+A nominated pod may be tried again while some victims are still terminating. The group must not count that as a failure.
+So the pod counts as placed on its nominated node if it fits there without these victims, unless a victim may never end.
 """
 
 from __future__ import annotations

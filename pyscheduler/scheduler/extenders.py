@@ -4,8 +4,8 @@ After the Filter plugins, each extender may reject some of the nodes that are le
 the scores of plugins. An extender may bind the pod in place of the Bind plugins. Extenders may drop or change the
 candidates of a preemption.
 
-If an extender does not answer in time, or its answer is invalid, the attempt ends with an error. If the extender is
-ignorable, the attempt continues without it. A failure to score does not end an attempt.
+An extender fails if it does not answer in time, or if its answer is invalid. Then the attempt fails, too, unless the
+extender is ignorable or was asked for scores.
 
 Differs from kube-scheduler, if an extender gets whole nodes and not only their names: pyscheduler reads only the names
 of the nodes in the answer, and refuses unknown names; kube-scheduler treats the returned nodes as nodes without pods,

@@ -1,8 +1,7 @@
 """Carry out the decision of a group cycle: reserve nodes, evict victims, or return the members to the queue.
 
 While the cycle tries the members, the cluster may change. So a member whose node has changed is filtered again. If
-nodes cannot be reserved for enough members, the others give up theirs, and do not wait at Permit. So no pod holds a
-node for an incomplete group.
+nodes cannot be reserved for enough members, no member keeps its node or waits at Permit.
 Source: kube-scheduler 1.36, `submitPodGroupAlgorithmResult`.
 
 Differs from kube-scheduler: kube-scheduler filters no member again, and lets an incomplete group wait at Permit for up

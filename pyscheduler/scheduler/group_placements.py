@@ -4,9 +4,9 @@ With the feature gate TopologyAwareWorkloadScheduling, a PlacementGenerate plugi
 tried in one placement after the other. The PlacementScore plugins score the feasible placements, and a placement with
 the highest score is used.
 
-Differs from kube-scheduler, which tries every placement: pyscheduler does not try a placement whose nodes have too
-little room for the group's minimum, or whose score cannot be the highest. If no placement is feasible, the message of
-pyscheduler is about the placement that was tried first, and the message of kube-scheduler is about a random placement.
+Differs from kube-scheduler, which tries every placement: pyscheduler leaves out placements that cannot win, because the
+room is too small for the group's minimum, or the score cannot exceed that of another placement. If no placement is
+feasible, the message is about the placement that was tried first; in kube-scheduler, about a random placement.
 Source: kube-scheduler 1.36, `podGroupSchedulingPlacementAlgorithm`, `findBestPlacement`.
 """
 

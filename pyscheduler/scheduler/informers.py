@@ -1,7 +1,7 @@
 """The informers of one scheduler: which kinds it lists and watches, one informer each.
 
-The scheduler watches pods and nodes, and with the feature gate GenericWorkload also PodGroups. It watches the kinds
-that enabled plugins declare in their `watches`, and the kinds whose events a plugin registers.
+The scheduler watches pods and nodes, and with the feature gate GenericWorkload also PodGroups. Plugins can add kinds in
+their `watches`, or by registering events of these kinds.
 """
 
 from __future__ import annotations

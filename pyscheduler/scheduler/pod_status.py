@@ -2,7 +2,7 @@
 
 While a write for a pod is in progress, later writes for the pod are merged, and the last value wins. A write that would
 change nothing is not sent. The new value is compared with the value that was sent last, until the watch shows a newer
-version of the pod. Otherwise a nomination that is set and cleared at once would stay.
+version of the pod. Otherwise a nomination that is set and soon cleared would stay.
 
 If a pod waits at Permit or in PreBind for half a second, its node is written as its nomination.
 

@@ -1,6 +1,6 @@
 """The work that comes from the queue: the next pod, alone or with all pods of its group.
 
-An event may move a thousand equal pods to activeQ, and have room for one. The first pod gets the room, and the second
+An event may move a thousand equal pods to activeQ, with room for only one. The first pod gets the room, and the second
 fails. While no node has room for such a pod, the others are rejected with the same reason, without an attempt. So this
 event costs two attempts.
 

@@ -1,7 +1,7 @@
 """Run one scheduler as a process: fill the caches, take the lease, schedule, and end cleanly.
 
 The lease is taken once the caches are filled, so that a leader can schedule at once (with `delayCacheUntilActive`, it
-is taken first). The end takes at most ten seconds, even if the API server is gone:
+is taken first). The end takes about ten seconds at most, even if the API server is gone:
 
 1. The readiness probe fails.
 2. Bindings under way finish, while the lease is still renewed. If the lease was lost, they are cancelled.

@@ -1,4 +1,4 @@
-"""Warn at the start of kinds that plugins read and the API server does not serve.
+"""Warn at the start if plugins read kinds that the API server does not serve.
 
 Usually a CustomResourceDefinition is missing. Until it is installed, a pod may wait for an object that cannot exist,
 and nothing about the pod says why.

@@ -1,6 +1,6 @@
 """The pages of both ports: probes, metrics, configuration and plugins' routes.
 
-The HTTPS port adds pages for authorized users: flags, status, profiling and log verbosity.
+The HTTPS port adds pages for authorized users, such as flags, status and profiling.
 
 Differs from kube-scheduler: GET and HEAD are the only methods, besides DELETE of /metrics/slis and PUT of
 /debug/flags/v; kube-scheduler also has DELETE of /metrics, which resets counts.

@@ -1,6 +1,6 @@
 """TLS of the HTTPS port: the certificate for each host name, and the client CAs.
 
-Changed certificates and CAs apply to the next connection, without a restart.
+Certificates and CAs can change without a restart.
 
 Differs from kube-scheduler:
 

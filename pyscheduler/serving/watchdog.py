@@ -6,10 +6,9 @@ renew the lease. In the second case, the program has ended before another replic
 not release the lease, because bindings may still be in flight; the lease expires.
 
 A library that keeps the interpreter lock (GIL), as regular expressions do, stops this thread, too. Then SIGALRM ends
-the program. Its handler is faulthandler's, which needs no GIL: it writes the stack of the main thread, and then the
-signal ends the program. A timer of the kernel sends SIGALRM a minute after a leader lost its lease. After SIGTERM or
-SIGINT, the main thread sets the timer to a short time. It does so when it checks for signals, also within a regular
-expression.
+the program. Its handler is faulthandler's, which needs no GIL: it writes a stack, and then the signal ends the program.
+A timer of the kernel sends SIGALRM about a minute after a leader lost its lease. After SIGTERM or SIGINT, the main
+thread sets the timer to a short time. It does so when it checks for signals, also within a regular expression.
 
 The timer may expire while other threads run. Reading the stack of a running thread can crash the program. So the
 handler writes only the stack of the thread that handles the signal, and `faulthandler.dump_traceback_later` is not

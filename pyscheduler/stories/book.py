@@ -1,9 +1,9 @@
 """`StoryBook`: the stories of all pending pods and, in a fixed amount of memory, of the pods that finished last.
 
-Each change of a reason is one line of the logger `decision`. If the same reason is found again, only its count, its
-time and its message change. The count is logged when it is a power of two, once in ten minutes, and when the replica
-stops. So the logs of a killed replica say at least half of the count. Events that wake a pod are only counted, because
-one event may wake ten thousand pods.
+Each change of a reason is one line of the logger `decision`. If the same reason is found again, its count, time and
+message change. The count is logged when it is a power of two, once in ten minutes, and when the replica stops. So the
+logs of a killed replica say at least half of the count. Events that wake a pod are only counted, because one event may
+wake ten thousand pods.
 
 A standby keeps the stories of pending pods, so that it knows since when they wait. It logs nothing and keeps no
 finished story, because another replica decides. When it begins to lead, it logs the reasons that it knows already, such

@@ -4,9 +4,9 @@ A line may have a prefix of the program that collected it (`kubectl logs --prefi
 object. Lines of other loggers are skipped, and lines that were cut.
 
 A line of a change says when a reason began, and how often and until when the reason before was found. For the last
-reason of a process, the newest line about its count says so. Lines of one process about a pod have the same
-`firstSeen`. The reasons of all processes are put in the order of their times, and equal reasons that follow each other
-become one.
+reason of a process, the newest line about its count says how often it was found. Lines of one process about a pod have
+the same `firstSeen`. The reasons of all processes are put in the order of their times, and equal reasons that follow
+each other become one.
 
 A new leader logs for how long no scheduler ran before it, and a reason of each pod that waits. So a pod that it does
 not name waits no more: it was deleted or bound meanwhile.

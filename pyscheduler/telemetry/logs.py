@@ -1,4 +1,4 @@
-"""Format log records as lines on standard error: text with key=value fields, or JSON.
+"""Format log records as lines: text with key=value fields, or JSON.
 
 Messages contain their fields as `key=value`. A value with spaces or quotes is quoted as in JSON. The JSON formatter
 finds its fields by parsing the same message.

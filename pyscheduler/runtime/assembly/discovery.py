@@ -1,7 +1,7 @@
 """Find the installed plugins: the entry points of the group `pyscheduler`, our own included.
 
 pluggy's own loader stops at the first entry point that fails. Here each entry point is loaded by itself, so that a
-broken Python package does not affect others. Its error is fatal only to a profile that enables a plugin of the package.
+broken Python package does not affect others. Its error is fatal only to a profile that names a plugin of the package.
 """
 
 from __future__ import annotations

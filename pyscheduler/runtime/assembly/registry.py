@@ -1,6 +1,7 @@
 """The plugins that are installed, by name, and the Python package of each.
 
-A hook usually names a plugin's class as `module:Class`, so that the class is imported only when it is needed.
+The hook with which a package registers plugins names most classes as `module:Class`, so that a class is imported only
+when it is needed.
 """
 
 from __future__ import annotations

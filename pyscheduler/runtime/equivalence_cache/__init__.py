@@ -1,4 +1,4 @@
 """The equivalence cache: answers of plugins are reused for pods with the same equivalence key.
 
-The cache wraps PreFilter, Filter and Score of one profile. Modules of the extension points do not know the cache.
+The cache wraps PreFilter, Filter and Score of one profile.
 """

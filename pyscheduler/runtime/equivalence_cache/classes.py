@@ -1,7 +1,7 @@
 """Equivalence classes of pods, and for each class the cached answers of plugins about its pods.
 
-Pods with equal equivalence keys form one class. Answers are cached from the second pod of a class on, because in some
-clusters most classes have only one pod. When the cache gets too large, the least recently used classes are dropped.
+Pods with equal equivalence keys form one class. Answers are cached once a key is seen again, because in some clusters
+most classes have only one pod. When the cache gets too large, the least recently used classes are dropped.
 """
 
 from __future__ import annotations

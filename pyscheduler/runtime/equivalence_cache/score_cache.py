@@ -1,8 +1,8 @@
 """The cached scores of all nodes for the pods of one equivalence class.
 
 Some scores depend on pods or amounts. Their weighted sum is kept in an array with one entry for each node. Other scores
-depend on node objects, which rarely change. They are normalised again when node objects or the set of feasible nodes
-change.
+depend on node objects, which rarely change. These scores are normalised again when node objects or the set of feasible
+nodes change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Filter: find the nodes that can take the pod, and for each other node the first plugin that rejected it.
+"""Filter: find the nodes that can take the pod, or else, for each node, the first plugin that rejected it.
 
 A columnar plugin answers for all nodes in one call, a one-node plugin for one node per call. Columnar plugins run
 first. One-node plugins then run on the nodes that are left, until `limit` nodes are feasible.

@@ -1,6 +1,6 @@
 """Make a key function from a QueueSort plugin, whichever of its two forms the plugin defines.
 
-A plugin defines `sort_key`, which returns the key, or `less(a, b)`, which is called to compare two keys. A plugin that
+A plugin defines `sort_key`, which returns the key, or `less(a, b)`, which is called to compare two pods. A plugin that
 fails must not stop the queue. If `sort_key` fails, the pod sorts behind all others. If `less` fails, the two pods are
 ordered by priority, then by arrival. A key that cannot be compared with earlier keys counts as a failure.
 """

@@ -1,1 +1,1 @@
-"""Pods that wait at Permit, or run PreBind: the map of waiting pods, its indexes, and the release of waiting pods."""
+"""Pods at Permit or in PreBind: the map of waiting pods, its indexes, and the release of waiting pods."""

@@ -4,7 +4,7 @@ One member of a group can end the waits of thousands of others. If all of them c
 the loop, and with it timers and watches.
 
 Rejected pods come first. If more pods are rejected than one turn takes, the next scheduling cycle waits (`given_back`)
-until they have given up their nodes. An earlier cycle would see a part of the room that is about to become free.
+until they have given up their nodes. An earlier cycle would see only a part of the room that is about to become free.
 """
 
 from __future__ import annotations

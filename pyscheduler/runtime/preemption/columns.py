@@ -5,8 +5,8 @@ filters depend on amounts only, nodes of equal shape have equal victims. So a dr
 enough, and its result is kept for later preemptors of the same kind. Nominated pods and disruption budgets count as
 parts of the shape.
 
-If another filter rejected a node, or a filter depends on the pods themselves, the node has a shape of its own until it
-changes.
+A node that was rejected for another reason has a shape of its own until it changes. So has each node if a filter
+depends on the pods themselves.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@ First, all pods of the node that may be victims are evicted in the snapshot. If 
 does not fit even then, the node is of no use. Otherwise the pods are put back one by one: those that disruption budgets
 protect first, then by importance. If the preemptor no longer fits after a pod was put back, that pod is a victim.
 
-Several nodes are searched together: in each round, one pod per node is put back, and the columnar filters run once for
-all nodes. If pods on one node can have an effect on other nodes (`counts_across_nodes`), each node is searched alone.
+Several nodes are searched together: in each round, one pod per node is put back, and a filter that takes many nodes in
+one call runs once. If pods on one node can have an effect on other nodes (`counts_across_nodes`), each node is searched
+alone.
 
 Source: kube-scheduler 1.36, `SelectVictimsOnNode`.
 """

@@ -1,9 +1,8 @@
 """Evict the victims of a preemption, for a pod or for a pod group.
 
-A victim that is not bound yet is rejected in memory: its wait at Permit ends, or its binding is cancelled in PreBind. A
-bound victim gets the condition DisruptionTarget and is deleted, with its grace period. By default this happens in the
-background. The preemptor is not retried before the last victim is evicted. Pods with lower priority lose their
-nominations to the node.
+A victim at Permit or in PreBind is rejected in memory: its wait ends, or its binding is cancelled. A bound victim gets
+the condition DisruptionTarget and is deleted, with its grace period. By default this happens in the background. The
+preemptor is not retried before the last victim is evicted. Pods with lower priority lose their nominations to the node.
 
 Differs from kube-scheduler:
 
@@ -11,7 +10,7 @@ Differs from kube-scheduler:
 * pyscheduler deletes only the pod with the victim's uid, and only if its binding did not fail in the meantime;
   kube-scheduler deletes any pod with the victim's name.
 * If the last event about the victims comes before the evictions are finished, no later event retries the preemptor. In
-  this case pyscheduler activates the preemptor; in kube-scheduler, it waits until another pod is deleted.
+  this case pyscheduler activates the preemptor; in kube-scheduler, it waits for another event.
 
 Source: kube-scheduler 1.36, `framework/preemption/executor.go`.
 """

@@ -6,8 +6,8 @@ others, and in both cases the most important units first. If the group does not 
 evicted. To find out whether the group fits, a trial places its pods on the changed snapshot.
 
 Differs from kube-scheduler, which puts the units back one by one, with a trial for each. If places can be counted
-(`place_counts`), pyscheduler uses trials only to confirm the result. Otherwise, pyscheduler puts several units back at
-a time. The victims are the same unless a pod that is put back helps the group.
+(`place_counts`), pyscheduler needs only a few trials. Otherwise, pyscheduler puts several units back at a time. The
+victims are the same unless a pod that is put back helps the group.
 Source: kube-scheduler 1.36, `framework/preemption/podgrouppreemption.go`.
 """
 

@@ -1,8 +1,8 @@
 """The pods of each node in victim order, and the shape of each node; kept between searches.
 
 The shape of a node is one number. It stands for what the node offers, for what is used there, and for the requests and
-priorities of its pods in order of importance. On nodes of equal shape, the victims have the same positions in victim
-order. A cluster with a thousand replicas of one pod often has only a few shapes.
+priorities of its pods in order of importance. So one dry run can find the victims on all nodes of equal shape. A
+cluster with a thousand replicas of one pod often has only a few shapes.
 """
 
 from __future__ import annotations
