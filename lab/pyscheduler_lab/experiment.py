@@ -13,6 +13,7 @@ import attrs
 import pyarrow as pa
 
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler_lab.inputs import check_inputs
 from pyscheduler_lab.results.columns import COLUMNS
 from pyscheduler_lab.results.comparison import Estimate, Summary, estimates, results_of, summary_of
 from pyscheduler_lab.results.runs import Run, Workload, play_each
@@ -101,8 +102,12 @@ def compare(
     in proportion to the work of the teams). `ties`: the choice among nodes of equal score. `fidelity`: `full` runs an
     API server, too.
 
-    Raises `ConfigError` for an unknown policy, and for jobs or quotas that cannot be replayed.
+    Raises `ConfigError` for an unknown policy, for arguments of another type, and for jobs or quotas that cannot be
+    replayed.
     """
+    check_inputs(trace, cluster)
+    if isinstance(policies, str):
+        raise ConfigError(f"policies must be a list, such as [{policies!r}], not the text {policies!r}")
     if seeds < 1 or not policies or len({*policies}) < len(policies):
         raise ConfigError("compare needs at least one seed, and each policy once")
     jobs = jobs_of_teams(trace.jobs, source=trace.source)

@@ -86,3 +86,9 @@ def test_mistakes_are_errors() -> None:
         compare(trace, cluster, ["fifo"], seeds=0)
     with pytest.raises(ConfigError, match='no policy "lottery"'):
         compare(trace, cluster, ["lottery"])
+    with pytest.raises(ConfigError, match=r"policies must be a list, such as \['fifo'\]"):
+        compare(trace, cluster, "fifo")
+    with pytest.raises(ConfigError, match=r"cluster must be a Cluster, as Cluster.read\(...\) returns, not '6x8gpu'"):
+        compare(trace, "6x8gpu", ["fifo"])  # type: ignore[arg-type]  # the mistake
+    with pytest.raises(ConfigError, match=r"trace must be a Trace, as Trace.read\(...\) returns, not 'openb'"):
+        compare("openb", cluster, ["fifo"])  # type: ignore[arg-type]  # the mistake

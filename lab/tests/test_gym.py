@@ -230,6 +230,8 @@ def test_mistakes_of_users() -> None:
     text = PROFILE % "GpuSharing" + "extenders: [{urlPrefix: http://localhost:1, filterVerb: filter}]\n"
     with pytest.raises(ConfigError, match="the environment asks no extenders"):
         env(config=loads(text, source="test"))
+    with pytest.raises(ConfigError, match="cluster must be a Cluster"):
+        SchedulingEnv("4x8gpu", Trace(jobs=()))  # type: ignore[arg-type]  # the mistake
 
 
 class Last(PolicyScore):

@@ -345,6 +345,8 @@ def test_unfinished_jobs_are_exit_code_3(folder: Path, run: Run) -> None:
         pytest.param(("seeds: 2", "seeds: [1, 1]"), 'seeds: two entries have the name "1"', id="seed twice"),
         pytest.param(("jobs.csv", "none.csv"), 'traces[0]: trace: there is no file "none.csv"', id="trace"),
         pytest.param(("jobs.csv", "[{vc: a}]"), "traces[0]: must be a trace, or have the keys trace, vc", id="entry"),
+        pytest.param(("jobs.csv", "[{trace: a, jobs: x}]"), "traces[0].jobs: Expected `int | null`", id="entry type"),
+        pytest.param(("seeds: 2", "fidelity: 2"), "fidelity: Expected `str`, got `int`", id="type beside traces"),
         pytest.param(("merge_vcs: true\n", ""), "traces[0]: the trace has several virtual clusters", id="vcs"),
         pytest.param(("4x8gpu", "four"), 'clusters[1]: nodes: "four" is neither a file nor a shape', id="cluster"),
         pytest.param(("4x8gpu", "3x8gpu"), 'clusters: two entries have the name "3x8gpu"', id="cluster twice"),

@@ -53,7 +53,7 @@ def compare_policies(options: SimulateOptions, trace: str) -> None:
                 one = done.settings
                 write_bundle(folder / Path(one.policy).stem / f"seed-{one.seed}", done, sys.argv)
     results = results_of(summaries)
-    quotas = {team.name: team.quota for team in workload.teams}
+    quotas = {team.name: team.quota for team in workload.teams} if workload.cluster.gpus else {}
     text = results_as_json(results, quotas)
     if folder is not None:
         (folder / "comparison.json").write_bytes(text + b"\n")
@@ -92,7 +92,8 @@ def _show(results: Sequence[PolicyResult], quotas: Mapping[str, int]) -> None:
     has_seeds = len(results[0].runs) > 1
     found = [estimates(each.runs, results[0].runs) for each in results]
     are_open = [any(run.unfinished for run in each.runs) for each in results]
-    click.echo("quotas in GPUs: " + ", ".join(f"{team} {quota}" for team, quota in quotas.items()))
+    if quotas:
+        click.echo("quotas in GPUs: " + ", ".join(f"{team} {quota}" for team, quota in quotas.items()))
     if has_seeds:
         click.echo(f"mean of {len(results[0].runs)} seeds ± half of the 95 % interval of the mean")
     click.echo()

@@ -34,6 +34,7 @@ from pyscheduler.framework.cycle_state import CycleState
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab.gym.observation import observation_size, observe
 from pyscheduler_lab.gym.placer import Placer
+from pyscheduler_lab.inputs import check_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,6 +93,7 @@ class SchedulingEnv(gymnasium.Env["NDArray[np.float32]", np.int64]):
         penalty: float = 0.1,
         registry: Registry | None = None,
     ) -> None:
+        check_inputs(trace, cluster)
         if not isinstance(config, Configuration):
             config = load_config(config)
         if load is not None and not (load > 0 and cluster.gpus and any(job.gpus for job in trace.jobs)):

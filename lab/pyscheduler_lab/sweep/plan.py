@@ -266,6 +266,8 @@ def _at(key: str) -> Iterator[None]:
     """Begin mistakes with the key of the file."""
     try:
         yield
+    except msgspec.ValidationError as error:
+        raise ConfigError(_mistake(error, key)) from error
     except ConfigError as error:
         raise ConfigError(*(f"{key}: {problem}" for problem in error.problems), source=error.source) from error
 
@@ -311,6 +313,7 @@ def _places(axes: _Axes, shared: Mapping[str, Any], folder: Path) -> Iterator[Pl
     for number, nodes in enumerate(clusters):
         with _at(f"clusters[{number}]"):
             Cluster.read(nodes, watts=shared.get("watts", ""))
+    msgspec.convert({**shared, "trace": "", "nodes": "", "policy": ""}, RunSettings)  # mistakes beside the traces
     entries = axes.traces if isinstance(axes.traces, list) else [axes.traces]
     traces = [{"trace": each} if isinstance(each, str) else each for each in entries]
     for number, entry in enumerate(traces):
@@ -328,8 +331,8 @@ def _places(axes: _Axes, shared: Mapping[str, Any], folder: Path) -> Iterator[Pl
     for number, (label, entry) in enumerate(zip(labels, traces, strict=True)):
         for nodes in clusters:
             chosen = {**shared, **entry, "nodes": nodes, "policy": ""}
-            settings = msgspec.convert(chosen, RunSettings)
             with _at(f"traces[{number}]"):
+                settings = msgspec.convert(chosen, RunSettings)
                 workload = workload_of(settings)
             notes = [f"{label}: {note}: {count}" for note, count in workload.notes.items()]
             yield Place(trace=label, cluster=label_of(nodes), settings=settings, notes=notes)

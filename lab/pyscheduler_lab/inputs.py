@@ -1,0 +1,17 @@
+"""Check the trace and the cluster that a Python program passes."""
+
+from __future__ import annotations
+
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler_lab.clusters import Cluster
+from pyscheduler_lab.traces import Trace
+
+__all__ = ["check_inputs"]
+
+
+def check_inputs(trace: object, cluster: object) -> None:
+    """Raise `ConfigError` if the trace is no `Trace`, or the cluster no `Cluster`, such as the text `4x8gpu`."""
+    for name, value, kind in (("trace", trace, Trace), ("cluster", cluster, Cluster)):
+        if not isinstance(value, kind):
+            wanted = kind.__name__
+            raise ConfigError(f"{name} must be a {wanted}, as {wanted}.read(...) returns, not {value!r:.80}")
