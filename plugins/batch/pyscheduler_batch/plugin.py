@@ -257,7 +257,11 @@ class Batch(PreEnqueuePlugin, SessionPlugin):
             session.extras[DisruptionBudgets] = budgets
         if sharing := self._sharing.get(self.handle.profile_name):
             session.extras[SharedRoom] = SharedRoom(
-                sharing.nodes_with_room, sharing.devices_of, sharing.has_room_now, sharing.keeps_devices
+                sharing.nodes_with_room,
+                sharing.devices_of,
+                sharing.has_room_now,
+                sharing.keeps_devices,
+                sharing.all_shares,
             )
         session.extras[ClaimedGpus] = self._claimed
         self._system.prepare(session)

@@ -27,7 +27,7 @@ from pyscheduler_kai.search_memory import attempt_of
 from pyscheduler_kai.solver import Budget, Solver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler_batch.contract import Job, Session, Task, VictimFilter
     from pyscheduler_kai.job_queue import JobQueue
@@ -50,8 +50,6 @@ class _Evicting(Action, ABC):
     """
 
     steps: ClassVar[Mapping[str, str]] = {POD_SCHEDULING_ERRORS: "nodes", DELAY_NOT_ELAPSED: "evictions"}
-    #: Whether failed searches are remembered.
-    remembers: ClassVar[bool] = True
 
     async def run(self, session: Session) -> None:
         """Take the waiting jobs in the order of queues, and search room for each."""
@@ -103,7 +101,7 @@ class _Evicting(Action, ABC):
         if not self.is_worth_it(cycle, gang):
             self._note(cycle, gang)
             return False
-        attempt = attempt_of(cycle, self.name, gang) if self.remembers else None
+        attempt = attempt_of(cycle, self.name, gang, lambda: self.further_inputs(cycle, gang))
         if attempt is not None and attempt.has_failed():
             return False
         await cycle.lines.read_victims(lambda queue: self.is_victim_queue(cycle, gang, queue))
@@ -126,6 +124,10 @@ class _Evicting(Action, ABC):
             return False
         await cycle.open_statement.commit(statement)
         return True
+
+    def further_inputs(self, cycle: Cycle, gang: Gang) -> object:
+        """Return what a search of this action depends on, but searches of other actions do not; for comparisons."""
+        return None
 
     @abstractmethod
     def may_help(self, cycle: Cycle) -> bool:
@@ -273,8 +275,6 @@ class Consolidation(_Evicting):
 
     name: ClassVar[str] = "consolidation"
     evicts: ClassVar[str] = "any"
-    # The first candidates are those of all jobs, in the order in which jobs were built.
-    remembers: ClassVar[bool] = False
 
     @property
     def _most(self) -> int:
@@ -311,7 +311,17 @@ class Consolidation(_Evicting):
         """Return the line of the first candidates."""
         if self._most < 0:
             return super().line_of_victims(cycle, gang, accepts)
-        return cycle.lines.line_of_victims(islice(filter(accepts, cycle.candidates()), self._most + 1))
+        return cycle.lines.line_of_victims(self._first(cycle, accepts))
+
+    def _first(self, cycle: Cycle, accepts: Callable[[Gang], bool]) -> Iterator[Gang]:
+        """Return the first candidates of all jobs, in the order in which jobs were built."""
+        return islice(filter(accepts, cycle.candidates()), self._most + 1)
+
+    def further_inputs(self, cycle: Cycle, gang: Gang) -> object:
+        """Return the first candidates and the order of their queues, and whether plans without room are tried."""
+        first = [] if self._most < 0 else [*self._first(cycle, self._acceptance(cycle, gang))]
+        rows = [*dict.fromkeys(victim.job.queue_row for victim in first)]
+        return cycle.is_large, rows, {victim.job.uid for victim in first}
 
     def why_rejected(self, cycle: Cycle, gang: Gang, scenario: Scenario) -> Refusal:
         """Return the rule that rejects a scenario."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from pyscheduler_batch.contract import ACTIVE, ALLOCATED
+from pyscheduler_batch.gpu_sharing.device_shares import SHARE_ANNOTATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -86,4 +87,5 @@ def _task_facts(task: Task) -> _Facts:
     if task.pod is None:
         return facts
     spec = msgspec.structs.replace(task.pod.spec, node_name="")
-    return (*facts, spec, task.pod.metadata.labels, task.pod.status.nominated_node_name)
+    share = [*map(task.pod.annotations.get, SHARE_ANNOTATIONS)]
+    return (*facts, spec, share, task.pod.metadata.labels, task.pod.status.nominated_node_name)

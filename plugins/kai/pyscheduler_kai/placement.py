@@ -305,8 +305,10 @@ class Placement:
             if self._tried % _TURN_EVERY == 0:
                 await self._session.turn()
             if not self._place_task(trial, rows, task):
-                if not trial.gang.is_part:
-                    self._session.record(trial.gang.job, POD_SCHEDULING_ERRORS, self._why_no_node(task))
+                job = trial.gang.job
+                # Only the first message counts.
+                if not trial.gang.is_part and POD_SCHEDULING_ERRORS not in self._session.reasons.get(job.uid, ()):
+                    self._session.record(job, POD_SCHEDULING_ERRORS, self._why_no_node(task))
                 return False
         return True
 

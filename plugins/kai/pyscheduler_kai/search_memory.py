@@ -3,9 +3,9 @@
 In a full cluster, most passes begin because a new job was created. They would repeat the searches that failed in the
 last pass. A failed search is not repeated while the data that its result depends on is equal:
 
-- the free amounts of nodes, and the answers of filters;
+- the free amounts of nodes, the answers of filters, and how pods share GPUs;
 - the amounts that queues hold and may hold, and their fair shares;
-- the jobs that may be victims (`PlacedJobs`);
+- the jobs that may be victims (`PlacedJobs`), and for consolidation, which of them are the first candidates;
 - the job itself, and the jobs that must not be evicted for it;
 - the first jobs of each queue that simulations have read, because they decide the order of queues (`Reads`).
 
@@ -24,15 +24,16 @@ import numpy as np
 
 from pyscheduler_batch.contract import ACTIVE, ALLOCATED, TaskState
 from pyscheduler_batch.disruption_budgets import RespectedBudgets, budgets_of
+from pyscheduler_batch.gpu_sharing.shared import SharedRoom
 from pyscheduler_batch.model.statement import position_of
 from pyscheduler_kai.job_index import KEY_OF
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from pyscheduler_batch.contract import Job
+    from pyscheduler_batch.contract import Job, Task
     from pyscheduler_kai.cycle import Cycle
     from pyscheduler_kai.gang import Gang, Quantities
     from pyscheduler_kai.job_queue import JobKey, JobQueue
@@ -95,6 +96,8 @@ class _World:
     queues: Sequence[NDArray[np.float64]]
     node_changes: int
     placed: tuple[int, Mapping[str, object]]
+    #: How pods share GPUs; None in a profile without GpuSharing.
+    shares: object
 
     def equals(self, other: _World) -> bool:
         """Return whether a search has the same result in both."""
@@ -103,6 +106,7 @@ class _World:
             and all(map(np.array_equal, self.queues, other.queues))
             and all(map(np.array_equal, self.nodes, other.nodes))
             and self.placed == other.placed
+            and self.shares == other.shares
         )
 
 
@@ -114,6 +118,7 @@ class _Failure:
     protected: Collection[str]
     reads: Reads
     waiting: _Waiting
+    further: object
     reasons: Mapping[str, Mapping[str, str]]
 
 
@@ -136,6 +141,10 @@ class FailedSearches:
             self.failed.clear()
             self._victims_last = None
 
+    def holds(self, cycle: Cycle) -> bool:
+        """Return whether pods share GPUs as in `enter`: an event may have changed that since."""
+        return self._world is not None and self._world.shares == _shares_of(cycle)
+
     async def victims_last(self, cycle: Cycle) -> bool:
         """Return whether filters say the same about all victims as long as the world is the same."""
         if self._victims_last is None:
@@ -143,7 +152,7 @@ class FailedSearches:
             for at, gang in enumerate(cycle.lines.running(lambda _: True), start=1):
                 if at % _TURN_EVERY == 0:
                     await cycle.session.turn()
-                if not all(cycle.session.lasts(task) for task in gang.tasks if task.state in _PLACEABLE):
+                if not all(_lasts(cycle, task) for task in gang.tasks if task.state in _PLACEABLE):
                     self._victims_last = False
                     break
         return self._victims_last
@@ -152,8 +161,10 @@ class FailedSearches:
 class Attempt:
     """A search that is about to begin."""
 
-    def __init__(self, cycle: Cycle, action: str, gang: Gang) -> None:
+    def __init__(self, cycle: Cycle, action: str, gang: Gang, further: Callable[[], object]) -> None:
+        """`further` returns what searches of the action depend on besides."""
         self._cycle = cycle
+        self._further = further
         self._memory = cycle.kept.failed
         self._gang = gang
         self._key = (action, gang.job.uid)
@@ -165,7 +176,9 @@ class Attempt:
         failure, session = self._memory.failed.get(self._key), self._cycle.session
         if failure is None or failure.job is not self._gang.job or failure.protected != self._protected:
             return False
-        if failure.waiting != failure.reads.waiting(self._cycle) or not self._lasts():
+        if failure.waiting != failure.reads.waiting(self._cycle) or failure.further != self._further():
+            return False
+        if not self._lasts():
             return False
         for uid, reasons in failure.reasons.items():
             for reason, message in reasons.items():
@@ -175,15 +188,15 @@ class Attempt:
 
     async def note_failure(self) -> None:
         """Remember that the search was complete and failed."""
-        if not self._lasts() or not await self._memory.victims_last(self._cycle):
+        cycle, memory = self._cycle, self._memory
+        if not self._lasts() or not await memory.victims_last(cycle) or not memory.holds(cycle):
             return
-        waiting = self._cycle.reads.waiting(self._cycle)
+        waiting = cycle.reads.waiting(cycle)
         if waiting is not None:
-            if len(self._memory.failed) >= _MOST_FAILURES:
-                self._memory.failed.clear()
-            reasons = dict(self._new_reasons())
-            self._memory.failed[self._key] = _Failure(
-                self._gang.job, self._protected, self._cycle.reads, waiting, reasons
+            if len(memory.failed) >= _MOST_FAILURES:
+                memory.failed.clear()
+            memory.failed[self._key] = _Failure(
+                self._gang.job, self._protected, cycle.reads, waiting, self._further(), dict(self._new_reasons())
             )
 
     def _new_reasons(self) -> Iterator[tuple[str, Mapping[str, str]]]:
@@ -193,10 +206,10 @@ class Attempt:
                 yield uid, {reason: text for reason, text in reasons.items() if reason not in before}
 
     def _lasts(self) -> bool:
-        return all(map(self._cycle.session.lasts, self._gang.to_place()))
+        return all(_lasts(self._cycle, task) for task in self._gang.to_place())
 
 
-def attempt_of(cycle: Cycle, action: str, gang: Gang) -> Attempt | None:
+def attempt_of(cycle: Cycle, action: str, gang: Gang, further: Callable[[], object]) -> Attempt | None:
     """Return a search that is about to begin; None if its result is not to be remembered."""
     moved = cycle.session.ledger.moved
     if not cycle.may_remember or len(moved) > _MOST_MOVED or gang.has_topology():
@@ -210,7 +223,7 @@ def attempt_of(cycle: Cycle, action: str, gang: Gang) -> Attempt | None:
         placed[task.job.uid] = task.job
     cycle.kept.failed.enter(cycle, placed.values())
     cycle.reads = Reads()
-    return Attempt(cycle, action, gang)
+    return Attempt(cycle, action, gang, further)
 
 
 def may_remember(cycle: Cycle) -> bool:
@@ -233,4 +246,20 @@ def _world_of(cycle: Cycle, placed: Iterable[Job]) -> _World:
         cycle.proportion.search_inputs(),
         cycle.session.node_changes,
         kept.placed.state(job for job in placed if kept.running.job(job.uid) is not None),
+        _shares_of(cycle),
     )
+
+
+def _shares_of(cycle: Cycle) -> object:
+    """Return what is equal as long as pods share GPUs in the same way."""
+    room = cycle.session.extras.get(SharedRoom)
+    if room is None:
+        return None
+    cycle.session.placer.show_moves()
+    return room.shares()
+
+
+def _lasts(cycle: Cycle, task: Task) -> bool:
+    """Return whether the filters' answer about a task follows from node objects and `_shares_of`."""
+    session = cycle.session
+    return session.lasts(task) or (SharedRoom in session.extras and session.placer.lasts_with_shares(task))

@@ -84,7 +84,7 @@ async def test_filters_that_are_asked_once_decide_as_if_they_were_asked_each_tim
 
     def at_once(self: SnapshotPlacer, task: Task, node: int, *, is_placement: bool) -> None:
         move(self, task, node, is_placement=is_placement)
-        self._show_moves()
+        self.show_moves()
 
     def counted(self: SnapshotPlacer, task: Task) -> Any:
         counts["kept" if self._lasting_answer(task) is not None else "asked"] += 1

@@ -133,6 +133,11 @@ class GpuBooks:
         """Return how many shared GPUs of a node no pod reserves yet: the node's own sum lacks them."""
         return self._unreserved.get(node, 0)
 
+    def copy(self) -> tuple[Mapping[str, Share], Mapping[str, Share], Mapping[str, Mapping[str, str]]]:
+        """Return the shares, those that are evicted in a trial, and the reservations by node, as they are now."""
+        reserved = {node: dict(by_group) for node, by_group in self._reserved.items() if by_group}
+        return dict(self.shares), dict(self.evicted), reserved
+
     def reservations(self, node: str) -> Mapping[str, str]:
         """Return by shared GPU the uid of the pod that reserves it."""
         return self._reserved.get(node, {})

@@ -218,6 +218,16 @@ class GpuSharing(PreFilterPlugin, FilterPlugin, ReservePlugin, PreBindPlugin, En
         used = self.books.on(held.node, capacity).used
         return chosen is not None and all(group in held.groups for group in chosen if group in used)
 
+    def all_shares(self) -> object:
+        """Return all that decides which GPUs pods get, besides pod and node objects, for comparisons with `==`.
+
+        If another plugin chooses the GPUs, what it reads is not known: the result equals no other.
+        """
+        if self.handle.profile_name in self._policies:
+            return object()
+        devices = self.columns.of(self.handle.snapshot.nodes)
+        return devices.whole.tobytes(), devices.capacity.tobytes(), self.books.copy()
+
     def _whole_on(self, node_name: str) -> int:
         """Return how many GPUs of a node no pod has, not even a part."""
         node = self.handle.snapshot.get(node_name)

@@ -40,6 +40,9 @@ class SharedRoom:
     has_room_now: Callable[[Pod, str, float], bool]
     #: Returns whether an evicted pod would get the same GPUs again on its node.
     keeps_devices: Callable[[Pod], bool]
+    #: Returns all that decides which GPUs pods get, besides pod and node objects. Two results are equal only if it is
+    #: the same; never if another plugin chooses the GPUs.
+    shares: Callable[[], object]
 
 
 @attrs.frozen

@@ -75,6 +75,14 @@ class Placer(Protocol):
         """Take notice that a task was evicted, or that its placement was undone."""
         ...
 
+    def lasts_with_shares(self, task: Task) -> bool:
+        """Return whether the filters' answer depends on the task, on node objects and on `SharedRoom.shares` alone."""
+        ...
+
+    def show_moves(self) -> None:
+        """Let the plugins of the profile see all tasks where they are; otherwise, they see them when they are asked."""
+        ...
+
 
 class Effects(Protocol):
     """Carries out committed decisions. Each is called once per task, in the order of decisions."""

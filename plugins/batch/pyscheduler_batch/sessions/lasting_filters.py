@@ -1,8 +1,9 @@
 """Cache the filter results of pods for which only node objects matter; the results hold until a node object changes.
 
 The result of a pod is not cached if an active filter reads anything else, or if some pod of the cluster has
-anti-affinity to others. NodeResourcesFit is an exception: its result is left out, because a session (one scheduling
-round) compares amounts itself.
+anti-affinity to others. The results of two filters are left out. NodeResourcesFit is one, because a session (one
+scheduling round) compares amounts itself. GpuSharing is the other, because each eviction and each placement may change
+how pods share GPUs; the placer asks it again.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.extension_points.plugin_calls import PluginMethod
     from pyscheduler.runtime.profile import Profile
 
-__all__ = ["AMOUNTS", "ANTI_AFFINITY", "KeptAnswers", "LastingAnswer", "LastingFilters"]
+__all__ = ["AMOUNTS", "ANTI_AFFINITY", "SHARES", "KeptAnswers", "LastingAnswer", "LastingFilters"]
 
 ANTI_AFFINITY: Final = "InterPodAffinity"
 AMOUNTS: Final = "NodeResourcesFit"
+SHARES: Final = "GpuSharing"
 #: With more answers, all are forgotten.
 _MOST_ANSWERS: Final = 1_000
 #: Filters that look at other pods, unless PreFilter skips a pod. What they skip follows from the pod; InterPodAffinity
@@ -49,6 +51,8 @@ _SKIPPING: Final = frozenset(
         "VolumeZone",
     }
 )
+#: The filters whose results are left out.
+_LEFT_OUT: Final = frozenset({AMOUNTS, SHARES})
 #: What filters depend on whose answers may change in a pass.
 _SHORT: Final = frozenset({Reuse.NEVER, Reuse.UNTIL_FORGOTTEN})
 
@@ -57,7 +61,7 @@ _SHORT: Final = frozenset({Reuse.NEVER, Reuse.UNTIL_FORGOTTEN})
 class LastingAnswer:
     """The answers of filters about a pod."""
 
-    #: bool[N]: the nodes that pass all filters but NodeResourcesFit.
+    #: bool[N]: the nodes that pass all filters but NodeResourcesFit and GpuSharing.
     accepted: NDArray[np.bool_]
     #: bool[N]: the nodes that pass, and those that evictions could make pass.
     curable: NDArray[np.bool_]
@@ -101,7 +105,7 @@ class LastingFilters:
             return False
         if any(snapshot.nominated_pods(name) for name in snapshot.nominated_nodes):
             return False
-        names = (name for name in profile.points[ExtensionPoint.FILTER] if name not in _SKIPPING)
+        names = (name for name in profile.points[ExtensionPoint.FILTER] if name not in _SKIPPING | _LEFT_OUT)
         # What a base class says does not count.
         return not any(vars(type(profile.plugins[name])).get("reuse", Reuse.NEVER) in _SHORT for name in names)
 
@@ -124,7 +128,7 @@ class LastingFilters:
         if narrowed or not all(map(_lasts, self._profile.active_filters(state))):
             return None
         hopeful = self._profile.run_filters(state, pod, nodes)
-        context_of(state).skip_filter.add(AMOUNTS)
+        context_of(state).skip_filter.update(_LEFT_OUT)
         accepting = self._profile.run_filters(state, pod, nodes)
         failed = int(Code.ERROR)
         if (hopeful.codes == failed).any() or (accepting.codes == failed).any():
@@ -133,5 +137,5 @@ class LastingFilters:
 
 
 def _lasts(method: PluginMethod) -> bool:
-    """Return whether an answer holds while the node object is the same, or is about amounts."""
-    return method.reuse is Reuse.WHILE_NODE_STAYS or method.plugin == AMOUNTS
+    """Return whether an answer holds while the node object is the same, or is left out."""
+    return method.reuse is Reuse.WHILE_NODE_STAYS or method.plugin in _LEFT_OUT

@@ -20,11 +20,12 @@ from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.framework.status import Code
 from pyscheduler.framework.trial import TrialKind
 from pyscheduler.runtime.extension_points.reserving import reserve
+from pyscheduler.runtime.extension_points.run_context import context_of
 from pyscheduler.runtime.placement import feasible_nodes, fits_on, score_totals
 from pyscheduler.runtime.statement import Statement
 from pyscheduler_batch.model.tasks import TaskState
 from pyscheduler_batch.sessions.filter_keys import FilterKeys, unplaced
-from pyscheduler_batch.sessions.lasting_filters import AMOUNTS, ANTI_AFFINITY, LastingAnswer, LastingFilters
+from pyscheduler_batch.sessions.lasting_filters import AMOUNTS, ANTI_AFFINITY, SHARES, LastingAnswer, LastingFilters
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -95,7 +96,16 @@ class SnapshotPlacer:
         #: Evicted pods give back in the trial what they hold in plugins' books.
         self._statement = Statement(snapshot, TrialKind.ATTEMPT, release=profile.release())
         #: Whether plugins of other distributions keep books, about any pod.
-        self._has_books = not _BOOKS_OF_CLAIMS.issuperset(profile.points[ExtensionPoint.RESERVE])
+        books = {*profile.points[ExtensionPoint.RESERVE]} - _BOOKS_OF_CLAIMS
+        self._has_books = bool(books)
+        #: Whether they may be books of anything but shares of GPUs.
+        self._has_unknown_books = not books <= {SHARES}
+        #: Whether a filter looks at shares of GPUs.
+        self._has_shares = SHARES in profile.points[ExtensionPoint.FILTER]
+        #: By key of look-alikes, a state in which only that filter takes part.
+        self._share_states: dict[Hashable, CycleState] = {}
+        #: By key of look-alikes, the nodes that it accepts, too, and the version of the nodes.
+        self._with_shares: dict[Hashable, tuple[int, NDArray[np.bool_]]] = {}
         #: By uid of a placed task, what was reserved for it in the trial.
         self._reserved: dict[str, tuple[CycleState, Pod, str]] = {}
         #: By uid of a task, its pod without a node: the filters ask about other nodes, too.
@@ -146,26 +156,56 @@ class SnapshotPlacer:
 
     def suitable(self, task: Task) -> NDArray[np.bool_]:
         """Return bool[N], read-only: the nodes that the filters accept, or would accept if they had enough room."""
-        lasting = self._lasting_answer(task)
-        return self.feasible(task) if lasting is None else lasting.accepted
+        lasting = self._answer_without_shares(task)
+        if lasting is None:
+            return self.feasible(task)
+        return self._room_on_gpus(task, lasting.accepted) if self._has_shares else lasting.accepted
 
     def lasts(self, task: Task) -> bool:
         """Return whether the filters' answer about a task depends on the task and on node objects alone."""
         return self._lasting_answer(task) is not None
 
+    def lasts_with_shares(self, task: Task) -> bool:
+        """Return whether the filters' answer depends on the task, on node objects and on shares of GPUs alone."""
+        return self._answer_without_shares(task) is not None
+
     def _lasting_answer(self, task: Task) -> LastingAnswer | None:
         """Return what holds for the whole pass; None also for a task that no node can take: it has an error."""
+        return None if self._has_shares else self._answer_without_shares(task)
+
+    def _answer_without_shares(self, task: Task) -> LastingAnswer | None:
+        """Return what would hold for the whole pass if no pod shared a GPU."""
         info = self._infos[task.uid]
-        key = self._keys.plain(info) if self._may_last and not self._has_books else None
+        key = self._keys.plain(info) if self._may_last and not self._has_unknown_books else None
         if key is None:
             return None
         if key not in self._lasting:
-            self._show_moves()
+            self.show_moves()
             answer = self._lasting_filters.answer(key, lambda: CycleState(self._statement.trial), unplaced(info.pod))
             if answer is not None and self._ready is not None:
                 answer = LastingAnswer.of(answer.accepted & self._ready, answer.curable & self._ready)
             self._lasting[key] = answer if answer is not None and answer.accepted.any() else None
         return self._lasting[key]
+
+    def _room_on_gpus(self, task: Task, accepted: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return bool[N], read-only: those of the accepted nodes that GpuSharing accepts now."""
+        key, pod, nodes = self._keys.exact(self._infos[task.uid]), self._pod(task), self._snapshot.nodes
+        known = self._with_shares.get(key)
+        if known is not None and known[0] == self._version:
+            return known[1]
+        self.show_moves()
+        state = self._share_states.get(key)
+        if state is None:
+            state = self._share_states[key] = CycleState(self._statement.trial)
+            self._profile.run_pre_filter(state, pod, nodes)
+            others = {*self._profile.points[ExtensionPoint.FILTER]} - {SHARES}
+            context_of(state).skip_filter.update(others)
+        found = accepted
+        if self._profile.active_filters(state):
+            found = accepted & self._profile.run_filters(state, pod, nodes).passed()
+            found.flags.writeable = False
+        self._with_shares[key] = self._version, found
+        return found
 
     def labels(self, key: str) -> LabelColumn:
         """Return the values of a label on the nodes."""
@@ -197,7 +237,9 @@ class SnapshotPlacer:
         With `beside_room`, also "" for a plain pod that some node refuses for its amounts alone.
         """
         info = self._infos[task.uid]
-        answer = self._answers.get(self._keys.exact(info))
+        key = self._keys.exact(info)
+        # `suitable` does not know which filter is to blame.
+        answer = self._answer_for(task) if key in self._with_shares else self._answers.get(key)
         if answer is None or answer.error is None:
             return ""
         if beside_room and isinstance(answer.error, FitError) and self._keys.plain(info) is not None:
@@ -235,7 +277,7 @@ class SnapshotPlacer:
             if known.error is not None:
                 self.rejections[task.uid] = known.error
             return known
-        self._show_moves()
+        self.show_moves()
         answer = self._answers[key] = _Answer(self._version, np.zeros(len(self._names), dtype=bool))
         state = self.states[task.uid] = CycleState(self._statement.trial)
         try:
@@ -259,7 +301,7 @@ class SnapshotPlacer:
         if error is not None:
             statuses = error.diagnosis.node_statuses
         else:
-            self._show_moves()
+            self.show_moves()
             nodes, state = self._snapshot.nodes, CycleState(self._statement.trial)
             pod = self._pod(task)
             feasible_nodes(self._profile, state, pod, nodes)
@@ -291,7 +333,7 @@ class SnapshotPlacer:
 
     def feasible_now(self, task: Task, node: int) -> bool:
         """Return whether the node can take the task, as far as the releasing pods of that node matter."""
-        self._show_moves()
+        self.show_moves()
         state = CycleState(self._statement.trial)
         pod = self._pod(task)
         return fits_on(self._profile, state, pod, self._snapshot.nodes, self._names[node])
@@ -304,7 +346,7 @@ class SnapshotPlacer:
         Pods that were releasing when the pass began count on their nodes, because they still use them. Source: Volcano
         `plugins/nodeorder`. Tasks in `without` do not count. Call `feasible` for the task before.
         """
-        self._show_moves()
+        self.show_moves()
         names = [self._names[row] for row in rows.tolist()] if self._leaving else []
         leaving = [(info, name) for name in names for info in self._leaving.get(name, ())]
         if not leaving and not without:
@@ -343,7 +385,7 @@ class SnapshotPlacer:
         found = self._profile.plugins.get(plugin)
         if not isinstance(found, PreScorePlugin) or not isinstance(found, ScorePlugin):
             return None
-        self._show_moves()
+        self.show_moves()
         pod, nodes, state = self._pod(task), self._snapshot.nodes.take(rows), CycleState(self._statement.trial)
         if found.pre_score(state, pod, nodes) is not None:
             return None
@@ -357,7 +399,7 @@ class SnapshotPlacer:
             self._may_last = False
         has_claims = info.has_storage or bool(info.pod.spec.resource_claims)
         if self._is_moved(task, info) or (not info.pod.node_name and (self._has_books or has_claims)):
-            self._show_moves()
+            self.show_moves()
             self._reserve(task.uid, self._placed[task.uid].pod, self._names[node])
 
     def _is_moved(self, task: Task, info: PodInfo) -> bool:
@@ -369,7 +411,7 @@ class SnapshotPlacer:
         """Take the task off the node."""
         reserved = self._reserved.pop(task.uid, None)
         if reserved is not None:
-            self._show_moves()
+            self.show_moves()
             self._profile.run_unreserve(*reserved)
         self._move(task, node, is_placement=False)
 
@@ -383,8 +425,8 @@ class SnapshotPlacer:
         self._moves.append(_Move(task, node, is_placement, self._version))
         self._version = self._last_version = self._last_version + 1
 
-    def _show_moves(self) -> None:
-        """Bring the snapshot up to date."""
+    def show_moves(self) -> None:
+        """Bring the snapshot, and the books of plugins, up to date."""
         moves, self._moves = self._moves, []
         for task, node, is_placement, _ in moves:
             uid, name = task.uid, self._names[node]
