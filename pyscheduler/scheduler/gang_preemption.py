@@ -2,7 +2,7 @@
 
 If one member preempts and another fits nowhere, the gang cannot start, and victims are evicted in vain. So the
 scheduler first tries the queued members together, in a trial that is undone. If enough of them fit, the victims of all
-are evicted, and the members are nominated to their nodes.
+members are evicted, and the members are nominated to their nodes.
 
 Differs from kube-scheduler, in which each member preempts for itself.
 """

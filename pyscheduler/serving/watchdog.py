@@ -1,8 +1,8 @@
-"""A thread that ends the program if a blocked event loop cannot, for example because a plugin never returns.
+"""A thread that can end the program while the event loop is blocked, for example because a plugin never returns.
 
 The thread receives SIGTERM and SIGINT. The first of these signals starts a graceful shutdown, and a second signal ends
-the program at once. The thread also ends the program if the shutdown takes too long, or if the blocked loop cannot
-renew the lease. In the second case, the program has ended before another replica may take the lease. The thread does
+the program at once. The thread also ends the program if the shutdown takes too long, or if the lease is lost while the
+loop is blocked. In the second case, the program has ended before another replica may take the lease. The thread does
 not release the lease, because bindings may still be in flight; the lease expires.
 
 A library that keeps the interpreter lock (GIL), as regular expressions do, stops this thread, too. Then SIGALRM ends

@@ -3,7 +3,7 @@
 A line may have a prefix of the program that collected it (`kubectl logs --prefix --timestamps`), or be a text in a JSON
 object. Lines of other loggers are skipped, and lines that were cut.
 
-A line of a change says when a reason began, and how often and until when the reason before was found. For the last
+A line of a change says when a reason began, and how often and until when the previous reason was found. For the last
 reason of a process, the newest line about its count says how often it was found. Lines of one process about a pod have
 the same `firstSeen`. The reasons of all processes are put in the order of their times, and equal reasons that follow
 each other become one.

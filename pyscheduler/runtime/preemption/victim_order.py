@@ -1,12 +1,12 @@
 """Order the pods of a node as preemption does: the most important pods come first, and are evicted last.
 
 Equally important pods have the same order as in kube-scheduler. It follows from the order of the pods on the node, and
-from the sort function of Go's library. A pod that was not started counts as started now. Of two such pods, the first
-argument of the comparison looks older, because the clock is read twice.
+from the sort function of Go's library. A pod that was not started counts as started now. A comparison of two such pods
+reads the clock twice, so that its first argument looks older.
 
-Up to twelve pods are sorted by insertion: equal pods keep their order, and pods that were not started are reversed.
-With more pods, the order of equal pods depends on each step of Go's algorithm. So this module implements the whole
-algorithm.
+Up to twelve pods are sorted by insertion: equal pods keep their order, but those that were not started get the reverse
+order. With more pods, the order of equal pods depends on each step of Go's algorithm. So this module implements the
+whole algorithm.
 
 Source: kube-scheduler 1.36, `SelectVictimsOnNode` and `MoreImportantPod`; Go's `sort.Slice`, a quicksort that defeats
 patterns (https://arxiv.org/abs/2106.05123).
