@@ -40,7 +40,6 @@ from kube_testserver.rules.deletion import DeleteOptions
 from kube_testserver.rules.pod_groups import POD_GROUP_RESOURCES
 from kube_testserver.serving.discovery import RELEASE
 from kube_testserver.serving.faults import Faults
-from kube_testserver.serving.http_server import ApiServer
 from kube_testserver.serving.in_process import InProcessClient
 from kube_testserver.serving.router import Router
 from kube_testserver.store import Store
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from kube_testserver.access.escalation import EscalationGuard
     from kube_testserver.access.users import User
     from kube_testserver.resources.table import Resource
+    from kube_testserver.serving.http_server import ApiServer
     from kube_testserver.store import Object, Record
 
 __all__ = ["EmbeddedCluster"]
@@ -125,6 +125,8 @@ class EmbeddedCluster:
 
     def server(self, *, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None) -> ApiServer:
         """Return an HTTP server on this cluster, not yet started; with `tls`, an HTTPS server."""
+        from kube_testserver.serving.http_server import ApiServer  # noqa: PLC0415 - most clusters are not served
+
         return ApiServer(self.router, host=host, port=port, tls=tls)
 
     def lifecycle(self, *, start_seconds: float = 0.0, stop_seconds: float = 0.0, run_pods: bool = True) -> Lifecycle:

@@ -13,7 +13,6 @@ from kube_testserver import errors
 from kube_testserver.access.users import ANONYMOUS
 from kube_testserver.patching.json_patches import PatchError, apply_json_patch
 from kube_testserver.resources.webhooks import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
-from kube_testserver.serving.webhooks import calls
 from kube_testserver.serving.webhooks.matching import Webhook, matching_webhooks
 from kube_testserver.serving.webhooks.reviews import (
     Answer,
@@ -137,6 +136,8 @@ class AdmissionRun:
         raise failure(call.webhook, answer)
 
     async def _call(self, call: _Call) -> None:
+        from kube_testserver.serving.webhooks import calls  # noqa: PLC0415 - slow, and seldom needed
+
         version, uid = review_version(call.webhook), str(uuid.uuid4())
         head = {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}"}
         body = encode({**head, "request": {"uid": uid, **call.review}})
