@@ -20,9 +20,9 @@ BESIDE := $(patsubst %/pyproject.toml,%,$(wildcard packages/*/pyproject.toml plu
 PLACE := $(shell echo "$(CURDIR) $(PYTHON) kube-pyscheduler" | cksum | tr ' ' '-')
 NEEDS := $(shell (cat pyproject.toml $(addsuffix /pyproject.toml,$(BESIDE)); echo "$(PIP_ARGS)") 2>/dev/null | cksum | tr ' ' '-')
 STAMP := $(VENV)/.setup-$(PLACE).$(NEEDS)
-# Three workers keep two cores busy, because many tests wait for other processes. Each begins with a part of the tests, so
+# Four workers keep two cores busy, because many tests wait for other processes. Each begins with a part of the tests, so
 # that fixtures of a module are set up once, and takes tests from the other parts at the end.
-PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal
+PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal
 # The tests start a few hundred Pythons; each would compile the package anew where no bytecode may be kept.
 unexport PYTHONDONTWRITEBYTECODE
 
