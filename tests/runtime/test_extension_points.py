@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
-from pyscheduler.api import Pod
+from pyscheduler.api import Pod, Wire
 from pyscheduler.framework import (
     CycleState,
     ExtensionPoint,
@@ -19,6 +21,10 @@ from pyscheduler.framework import (
     ScorePlugin,
     Status,
 )
+from pyscheduler.framework.callables import is_foreign
+from pyscheduler.framework.reuse import Reuse
+from pyscheduler.runtime.assembly.declaration_checks import rbac_problems
+from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.extension_points.points import BASES, extension_points_of, is_columnar, missing_methods
 
 
@@ -96,3 +102,17 @@ def test_methods_that_are_not_defined_are_named(
 ) -> None:
     """An interface without its method is noticed before the first pod comes by."""
     assert missing_methods(plugin, point) == missing
+
+
+def test_plugins_of_this_package_have_what_other_plugins_are_checked_for() -> None:
+    """Profiles do not check these classes: methods, the types of fields, `reuse`, and permissions."""
+    registry = discover()
+    own = [registry.load(name) for name in registry.names() if not is_foreign(registry.load(name))]
+    assert len(own) >= 20
+    for plugin in own:
+        assert not [missing for point in extension_points_of(plugin) for missing in missing_methods(plugin, point)]
+        assert not [*rbac_problems(plugin.name, plugin.rbac)]
+        assert all(issubclass(each, Wire) for each in (*plugin.pod_fields, *plugin.node_fields))
+        assert all(isinstance(each, str) for each in plugin.reuse_annotations)
+        assert isinstance(getattr(plugin, "reuse", Reuse.NEVER), Reuse)
+        assert inspect.iscoroutinefunction(getattr(plugin, "run", None)) == hasattr(plugin, "run")
