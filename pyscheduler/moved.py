@@ -1,7 +1,6 @@
-"""Keeps old import names working for one version: the import of a moved module, class or function warns and succeeds.
+"""Keeps old import names working for one version.
 
-The import finder of this module comes first in `sys.meta_path`. Otherwise Python's own finders would import the modules
-of a moved package a second time, under their old names.
+The import of a moved module, class or function by its old name causes a warning.
 """
 
 from __future__ import annotations
@@ -106,6 +105,7 @@ class _Loader:
 
 def forward() -> None:
     """Let the old names be imported, from now on."""
+    # First, because Python's own finders would import the modules of a moved package again, under their old names.
     sys.meta_path.insert(0, _Forwarder())
 
 

@@ -1,10 +1,6 @@
-"""The nodes of a snapshot as rows: their NodeInfos, and an array or index for each quantity.
+"""Arrays about the nodes of a snapshot, such as their requested CPU. The row of a node is its index in the arrays.
 
-A new node is appended, and the last node takes the row of a removed one. So rows have no gaps. When pods of a node
-changed, one assignment writes the sums over the node's pods. Then the indexes of ports, claims and affinity are
-updated.
-
-This module does not know the cache: the owner of the columns says which rows changed.
+When a node is removed, the last node moves to its row, so that the rows have no gaps.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """The images on each node, and their sizes.
 
-An image has one size for the whole cluster: that of the node that reported it first. If only one node is left with the
-image, the next report of that node sets the size. So the size depends on the order of events, and only the
-`ImageRegistry` of the cache chooses it. The snapshot's `ImageIndex` copies the sizes and adds the rows of the nodes.
+An image has one size for the whole cluster, even if nodes report different sizes.
 Source: kube-scheduler 1.36, `addNodeImageStates` in `backend/cache/cache.go`.
 """
 

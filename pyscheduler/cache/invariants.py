@@ -1,4 +1,4 @@
-"""A check of the cache: the sums in a NodeInfo must be equal to sums computed from its node and its pods."""
+"""A check of the cache: computes each NodeInfo again from its node and its pods, and compares the two."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Labels of nodes, one column for each key that a plugin has read.
+"""The labels of all nodes, in one array for each label key that a plugin has read.
 
-Nodes have many labels, and plugins read few of them. So the column of a key is made when a plugin first reads the key.
-From then on, the column is kept up to date, until no node has the key any more.
+Nodes have many labels, and plugins read few of them. So an array is made when a plugin first reads the key.
 """
 
 from __future__ import annotations

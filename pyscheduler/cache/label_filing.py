@@ -1,8 +1,6 @@
 """Indexes by label, to find the selectors that match an object, or the objects that match a selector.
 
-Most selectors require one value of some label. `SelectingThings` finds selectors by the first such label, and
-`LabelledThings` finds objects by labels that selectors have required. Both return candidates, which must still be
-compared with the selector.
+An index returns candidates. The caller must compare each candidate with the object or the selector.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""For each node (row of the snapshot), the nominated pods for which a pod of a given priority must leave room.
+"""For each node, the nominated pods for which a pod of a given priority must leave room.
 
-While many pods preempt, a thousand nodes can have nominated pods. So the result is kept between attempts.
+The result is cached between scheduling attempts, because a thousand nodes can have nominated pods while many pods
+preempt.
 """
 
 from __future__ import annotations

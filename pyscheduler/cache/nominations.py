@@ -1,7 +1,6 @@
-"""The nominated pods of each node, as the snapshot shows them to a scheduling cycle.
+"""The nominated pods of each node, as a scheduling cycle sees them.
 
-These are the nominations in the scheduling queue, changed by trials. A trial is a change of the snapshot that is undone
-later. A trial can nominate a pod to another node. If the trial places a pod, the nomination of the pod ends.
+The cycle sees the nominations of the scheduling queue. It can change them for itself, and undo these changes later.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""The (anti-)affinity terms of the pods on nodes, each distinct term once, counted by node.
+"""For each node, how often its pods have a certain affinity or anti-affinity term.
 
-A pod that looks for a node must know which of these terms match it. Pods of one template have equal terms and equal
-labels. So a term is usually compared once with each set of labels. The counts of a term are an array with one entry per
-node.
-
-Nothing is computed before the first query. A query updates the rows whose node has changed since the last query.
+Equal terms are counted together, so an incoming pod is compared once with each distinct term.
 """
 
 from __future__ import annotations

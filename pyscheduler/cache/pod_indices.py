@@ -1,8 +1,6 @@
-"""Indexes of nodes by the host ports and claims of their pods, and sets of nodes whose pods have affinity terms.
+"""Indexes of the nodes whose pods use a host port, a volume claim or affinity terms.
 
-To update a row (node), an index compares its entries of the row with the row's NodeInfo. So the update is the same for
-an added pod, a removed pod and a rollback. Rows without entries are not stored, so pods without host ports or claims
-cost almost nothing.
+Most pods use none of these. Nodes with only such pods are not stored.
 """
 
 from __future__ import annotations

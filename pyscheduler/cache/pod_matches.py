@@ -1,8 +1,6 @@
-"""The number of pods that a label selector matches on each node, for spreading and pod affinity.
+"""The number of pods that a label selector matches on each node, for topology spread and pod affinity.
 
-Pods are counted by kind: pods of one kind have the same namespace and labels. A selector is usually compared with each
-kind once. The counts of a selector are an array with one number for each node. A query updates the nodes that changed
-since the last query.
+Pods with the same namespace and labels are counted together, so that a selector is compared with them once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""The nodes and pods of the cluster as of one moment, which trials (such as a search for victims) change and restore.
+"""The nodes and pods of the cluster at one moment, for the decisions of a scheduling cycle.
 
-`Cache.update_snapshot` copies what changed since the last update. Between updates, nodes of the snapshot change only
-while a checkpoint is open, so that each change can be undone. The first time that a node changes after a checkpoint, a
-copy replaces its NodeInfo. A rollback puts the original NodeInfos back. So its cost grows with the number of changed
-nodes.
+`Cache.update_snapshot` copies only what changed since the last update.
+
+A cycle may try out changes, for example evict pods in the snapshot to find preemption victims. First, it makes a
+checkpoint. When a node first changes after the checkpoint, the snapshot replaces the node's NodeInfo by a copy. A
+rollback to the checkpoint puts the original NodeInfo back. So the cost of a rollback depends on the number of changed
+nodes, not on the size of the cluster.
 """
 
 from __future__ import annotations

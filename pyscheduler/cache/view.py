@@ -1,10 +1,6 @@
-"""The nodes of a snapshot as plugins see them: all of them (`NodeView`), or some (`NodeSubset`).
+"""The nodes of a snapshot as plugins see them: all of them (`NodeView`), or some of them (`NodeSubset`).
 
-Most arrays of `NodeView` are slices of the columns, without a copy. `NodeSubset` keeps most of the copies that plugins
-ask for, so that ten plugins can share one copy.
-
-Plugins must not change an array, which is valid until the plugin's method returns. After a node has left the snapshot,
-a subset raises an error, because its row numbers could mean other nodes.
+A plugin must not change an array, and must not use it after the plugin's method has returned.
 """
 
 from __future__ import annotations

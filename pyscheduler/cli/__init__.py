@@ -1,4 +1,4 @@
-"""The commands: they parse their options, connect the other packages and print results.
+"""The commands of `pyscheduler` and its kubectl plugins.
 
 A command imports heavy modules inside its function, so that `pyscheduler --help` answers at once.
 """

@@ -1,16 +1,14 @@
 """Find what other Python packages add to the `pyscheduler` command line.
 
 Such a package declares an entry point in the group `pyscheduler.commands` that names a module. The module must import
-quickly. It may have these tables:
+quickly. It may define these dicts:
 
-- `COMMANDS` maps the name of a command to a module and one line of help. The module's attribute `command` is a click
-  command.
-- `SUBJECTS` maps a word to a function, as `module:function`. For example, `pyscheduler explain job NAME` calls the
-  function of the word `job` with `ExplainOptions`, whose attribute `pods` has both words after `explain`. The function
-  returns the exit code.
-- `GROUP_FACTS` adds columns to `pyscheduler podgroup`. It maps the heading of a column to a class, as `module:Class`,
-  with the methods of `pyscheduler.cli.podgroup.group_facts.FactReader`.
-- `POD_STEPS` names functions that return the steps of a pod's job for `pyscheduler explain POD` (see `job_steps`).
+- `COMMANDS` adds commands. It maps the name of a command to a module and one line of help. The module's attribute
+  `command` is a click command.
+- `SUBJECTS` adds words to `explain`, such as `job` in `pyscheduler explain job NAME`. It maps a word to a function, as
+  `module:function`, which gets `ExplainOptions` and returns the exit code.
+- `GROUP_FACTS` adds columns to `pyscheduler podgroup` (see `podgroup.group_facts`). It maps a heading to a class.
+- `POD_STEPS` adds rows to the table of `pyscheduler explain POD` (see `job_steps`).
 """
 
 from __future__ import annotations

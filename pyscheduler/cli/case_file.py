@@ -1,9 +1,6 @@
-"""`pyscheduler explain --cases`: evaluate a file of small clusters, each with a pod to schedule.
+"""`pyscheduler explain --cases`: evaluate the cases in a file, each a small cluster with a pod, and print the results.
 
-Each line of the file is a case, as a JSON object: a cluster, a pod, and optionally part of a profile or an event. The
-answer is the result of scheduling the pod, or the answers of the plugins' queueing hints to the event. The tests
-compare it with recorded decisions of kube-scheduler, which have the same format. For each case, a scheduler is built on
-a read-only cluster, with the plugins of `recorded_plugins`. An expected answer in a case is ignored.
+Tests compare the results with recorded decisions of kube-scheduler.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The claims of a pod, for a user who may read one namespace: amounts and classes, and which claim does not exist."""
+"""Describe the volume claims and resource claims of a pod for `explain`: what each asks for, and whether it exists."""
 
 from __future__ import annotations
 

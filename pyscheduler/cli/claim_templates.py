@@ -1,6 +1,6 @@
-"""The step of a pod whose ResourceClaims are not made yet: their ResourceClaimTemplates, and whether these exist.
+"""The row of `explain` for a pod whose ResourceClaims are not made yet: whether their ResourceClaimTemplates exist.
 
-The plugin that waits for a claim does not read templates, so its message names none.
+The message of the plugin that waits for a claim does not name the template.
 """
 
 from __future__ import annotations

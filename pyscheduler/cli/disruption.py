@@ -1,9 +1,4 @@
-"""The steps of `explain` about evictions: of a pod that is evicted, and of a pod that waits until victims have ended.
-
-If a scheduler preempts the pod, the step names the pods that are nominated to the node, and the disruption budgets that
-the preemption violates. A preemptor waits for its nominated node until its victims have ended. If a victim does
-not end in time, the preemptor gives the node up. Then `held_room` finds the victim.
-"""
+"""The rows of `explain` about evictions, for example the preemption victims for whose end a pod waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Print errors as lines on the terminal, and end the program if its output cannot be written."""
+"""Print errors on the terminal, one line each, and end the program if its output cannot be written."""
 
 from __future__ import annotations
 

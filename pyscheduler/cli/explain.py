@@ -1,6 +1,6 @@
 """`pyscheduler explain`: show where a pod would be placed, or why no node fits, without writing anything.
 
-`explain job NAME` is carried out by the Python package that added the word `job` (see `added_commands`).
+Other Python packages can add words, such as `job` in `pyscheduler explain job NAME` (see `added_commands`).
 """
 
 from __future__ import annotations

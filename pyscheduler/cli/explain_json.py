@@ -1,4 +1,7 @@
-"""Convert an evaluation to JSON, in the format of the recorded decisions of kube-scheduler that the tests use."""
+"""Convert answers of `explain` to JSON.
+
+The result for a pod has the format of the decisions that were recorded from kube-scheduler, because tests compare them.
+"""
 
 from __future__ import annotations
 

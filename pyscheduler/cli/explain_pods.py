@@ -1,7 +1,7 @@
-"""Evaluate pods for `pyscheduler explain`: read the cluster once, build the scheduler on it, and ask the leader.
+"""Evaluate pods for `pyscheduler explain`: read the cluster once, and build a scheduler on the objects.
 
-The cluster comes from an API server or from files. The configuration comes from a file, or else from the leader;
-without both, it is the default.
+The configuration comes from a file, or else from the scheduler that runs. Without both, it is the default
+configuration.
 """
 
 from __future__ import annotations

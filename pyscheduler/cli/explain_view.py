@@ -1,4 +1,4 @@
-"""Print an answer of `explain`: the verdict, the table of steps, the best nodes by score, and the stories."""
+"""Print an answer of `explain` on the terminal: the reason, the table of steps, and the nodes with the best scores."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Make an explanation of an evaluation: a verdict with a reason code, the steps, and what the pod waits for.
+"""Turn the evaluation of a pod into an explanation: one sentence with the reason, and a table of steps.
 
-The form is that of `kubectl queue explain`. The step `condition` compares the evaluation with the pod's PodScheduled
-condition. Both are shown if they differ, for example because `explain` has another configuration than the scheduler.
+A step is something that the scheduler checks, for example whether nodes have room, with its result.
 """
 
 from __future__ import annotations

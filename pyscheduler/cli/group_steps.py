@@ -1,8 +1,6 @@
-"""The steps of a pod group for one of its members: how many members exist, and whether enough fit at the same time.
+"""The rows of `explain` about the group of a pod: how many members exist, and how many fit at the same time.
 
-A plugin's answer is about one member only. So members without a node are placed here one after the other, in a trial
-that is undone, as a group cycle would place them. A member that waits at Permit is placed again, because its node is
-only in the scheduler's memory.
+To count the members that fit, members without a node are placed one after the other in memory.
 """
 
 from __future__ import annotations

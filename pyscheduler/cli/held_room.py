@@ -1,7 +1,6 @@
-"""The steps of a pod that finds no room because of nominated pods, or of evicted pods that do not end.
+"""The rows of `explain` for a pod that would fit if certain other pods did not take its room.
 
-Messages of filter plugins do not name such pods. So the pod is evaluated once more without them. On the nodes on which
-it then fits, the steps name the nominated pods, and the evicted pods that outlive their grace period.
+They are nominated pods, and evicted pods that do not end. Messages of filter plugins do not name them.
 """
 
 from __future__ import annotations

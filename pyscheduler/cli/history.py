@@ -1,7 +1,4 @@
-"""`pyscheduler explain --history`: print the story of a pod from collected logs, without a cluster.
-
-`stories.history` rebuilds the story; this module reads the files and prints the story.
-"""
+"""`pyscheduler explain --history`: show from log files, without a cluster, why a pod waited and for how long."""
 
 from __future__ import annotations
 

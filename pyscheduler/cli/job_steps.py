@@ -1,9 +1,7 @@
-"""Find the steps of a pod's job, so that `explain` of the pod shows them without a second command.
+"""Find the rows of `explain` about the job to which a pod belongs.
 
-A Python package that schedules pods job by job names a function in `POD_STEPS` (see `added_commands`). The function
-gets a `PodQuestion`, and returns `JobSteps`, or None for a pod that the package does not schedule. The first answer
-counts. Without an answer, a pod of a pod group gets the steps of `group_steps`. If a function raises an exception, a
-note says so.
+Packages that schedule pods job by job name a function in `POD_STEPS` (see `added_commands`). It returns `JobSteps`, or
+None for a pod of which it knows no job.
 """
 
 from __future__ import annotations

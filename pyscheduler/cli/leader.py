@@ -1,18 +1,6 @@
-"""Find the scheduler that leads, and ask its HTTPS port with the user's own credentials.
+"""Find the replica of the scheduler that leads, and ask its HTTPS port with the user's own credentials.
 
-`--scheduler` gives the address. Without it, the address is that of the holder of the Lease (`--lease`): a scheduler on
-this machine, or a pod in the namespace of the Lease. If the Lease has expired or has no holder, no replica leads.
-
-The request goes straight to the scheduler. The API server's proxy for pods would remove the user's token, so the
-scheduler could not identify the user. Because the token is in the request, the scheduler's certificate is verified
-with the authority that `--scheduler-ca` names. Without this option:
-
-- on the loopback interface, where `kubectl port-forward` ends, too, the certificate is not verified;
-- at another address of `--scheduler`, the authorities of the system count;
-- a pod that was found by the Lease is not asked.
-
-With the option, the name in the certificate of such a pod is not compared, because certificates do not have the
-addresses of pods.
+The request goes straight to the scheduler, because the API server's proxy for pods would remove the user's token.
 """
 
 from __future__ import annotations
@@ -179,12 +167,13 @@ async def _address(cluster: HTTPTransport, namespace: str, pod: str) -> str:
 
 async def _opened(credentials: Credentials, url: str, authority: str | None, *, is_named: bool = False) -> Leader:
     host = urlsplit(url).hostname or ""
+    # On the loopback interface, where `kubectl port-forward` ends, too, no other host can receive the user's token.
     is_verified = authority is not None or not _is_loopback(host)
     made = await credentials.for_server(
         url,
         authority=authority,
         is_verified=is_verified,
-        compares_names=is_named,
+        compares_names=is_named,  # the address of a pod is not in its certificate
         setting="--scheduler-ca",
     )
     return Leader(url=url, credentials=made)

@@ -1,12 +1,7 @@
-"""Ask the leader for its configuration and for the stories of pods, and add them to an explanation.
+"""Ask the replica that leads for its configuration, and why a pod waits.
 
-The leader knows more than an evaluation in this process: which pods wait at Permit, and what failed in the leader. So
-if the pod waits, the reason in its story is the verdict. If plugins of the leader are not installed on this machine,
-only the profiles that use them are left out.
-
-A Service may send each connection to another replica, but only the leader knows why pods wait. So a story is requested
-up to 16 times, each time on a new connection, until the leader answers. If it does not answer, the Lease may say that
-no replica leads. Then this is the reason why the pod waits.
+A Service may send the request to a replica that does not lead. So the request is sent up to 16 times, each time on a
+new connection.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The `pyscheduler` command; each subcommand is imported when it is used.
+"""The `pyscheduler` command. A subcommand is imported when it is used.
 
-Other Python packages can add subcommands (`added_commands`).
+Other Python packages can add subcommands (see `added_commands`).
 """
 
 from __future__ import annotations

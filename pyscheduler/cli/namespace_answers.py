@@ -1,7 +1,6 @@
-"""Answer `explain` for a user who may read one namespace only, for example with the role `view` there.
+"""Answer `explain` for a user who may read one namespace only, and so cannot list the nodes.
 
-Without the list of nodes, no pod can be evaluated. But the leader gives the story of a pod to a user who may get the
-pod. The pod itself and its events say more: its schedulerName, its gates, its condition.
+No pod can be evaluated without nodes. The answer comes from the pod, its events, and the scheduler that runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`pyscheduler plugins --check`: check an installed plugin on random clusters, and show its CPU time per pod."""
+"""`pyscheduler plugins --check`: test an installed plugin on random clusters, and show its CPU time per pod."""
 
 from __future__ import annotations
 

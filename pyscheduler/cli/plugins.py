@@ -1,4 +1,4 @@
-"""`pyscheduler plugins`: list the installed plugins, or those of a profile; with `--check`, check one plugin."""
+"""`pyscheduler plugins`: list the installed plugins, or the plugins of a profile. With `--check`, test one plugin."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Steps from the pod itself and from other pods of its namespace, for a user who may read no nodes.
+"""For a user who may not read nodes: rows of `explain` about what the pod asks for, about its group and its affinity.
 
-The steps say what the pod asks for, and where the pods of its group and its affinity terms are. This
-often shows the cause, such as a label with a typo.
+They often show the cause, such as a label with a typo.
 """
 
 from __future__ import annotations

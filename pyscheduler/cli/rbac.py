@@ -1,8 +1,6 @@
-"""`pyscheduler config --rbac`: the roles that a configuration needs, as manifests with least privilege.
+"""`pyscheduler config --rbac`: print Roles and ClusterRoles with only the permissions that a configuration needs.
 
-The modules that send requests declare the permissions for these requests; this module collects them. Permissions for
-one namespace become a Role in that namespace, the others a ClusterRole.
-
+The modules that send requests declare the permissions. This module collects them.
 Source: kube-scheduler's bootstrap roles, `plugin/pkg/auth/authorizer/rbac/bootstrappolicy`.
 """
 

@@ -1,7 +1,6 @@
 """Plugins that repeat mistakes of kube-scheduler 1.36.2, which pyscheduler otherwise corrects.
 
-`explain --cases` uses these plugins, so that its answers can be compared with recorded decisions of kube-scheduler. The
-page docs/reference/parity.md lists the corrections.
+`explain --cases` uses these plugins, so that its answers can be compared with recorded decisions of kube-scheduler.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Escape text from objects of a cluster before it is printed, so that it cannot forge lines or control the terminal."""
+"""Escape control characters in texts from objects before they are printed.
+
+These characters could change what the terminal shows.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Keep `explain` from concluding anything from kinds that the user may not list.
+"""Keep `explain` from conclusions about kinds that the user may not list.
 
-A kind that may not be listed reads as if it had no objects, so a plugin may reject the pod because an object is
-missing. The step of such a plugin is shown as unknown. Then the pod's condition usually decides the verdict, because
-the scheduler wrote it with all permissions.
+Such a kind looks as if it had no objects, and a plugin may reject the pod for that. `explain` shows its result as
+unknown.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
-"""Explain a workload, such as a Deployment: why its pods could not be created, or why a pod of it waits.
+"""Explain a workload, such as a Deployment: why its pods could not be created, or why one of its pods waits.
 
-A controller that may not create a pod, for example because of a ResourceQuota, records an event `FailedCreate` about
-the workload that would own the pod. Users often name the owner of that workload: a Deployment owns ReplicaSets, a
-CronJob owns Jobs. So this module also reads the events of workloads that the named workload owns. An event does not
-count if a pod was created after it.
+Users often name the Deployment, but events about failures name its ReplicaSet. So the events of both are read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The scheduler's client of the API server: transports, list and watch, writes, rate limits, events and leases.
+"""The scheduler's client of the API server. It lists, watches and writes objects, records Events and renews the Lease.
 
 From `pyscheduler.scheduler`, this package imports only `ports`, the interfaces that the client implements.
 """

@@ -1,4 +1,4 @@
-"""Kinds of which only the objects of one namespace are read, for users who may read no other."""
+"""Limit a kind of object to one namespace, for users who may not list the objects of all namespaces."""
 
 from __future__ import annotations
 

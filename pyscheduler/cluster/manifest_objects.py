@@ -1,7 +1,6 @@
-"""Make objects from manifests: from files for commands such as `explain`, or from a snapshot of a scheduler.
+"""Read objects from manifests (YAML or JSON), for commands such as `explain`.
 
-`admit` completes the pods of manifests as an API server would. For this, the module imports the embedded API server,
-which takes long. A command that reads a live cluster needs only `object_sources`.
+`admit` completes pods as an API server would. For this, it imports the embedded API server, which takes long.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Read the objects of a cluster once from an API server, for commands such as `explain`.
-
-`manifest_objects` reads them from files. `readonly_cluster` makes a cluster of the objects.
-"""
+"""Read the objects of a cluster once from an API server, for commands such as `explain`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""A read-only cluster: objects that were read once, for commands that show what the scheduler would do.
+"""A cluster of objects that were read once, for commands such as `explain`.
 
-A command such as `explain` builds a real scheduler on this cluster. The same event handlers as on a live cluster
-fill the scheduler's cache and queue. But nothing is watched, and writes are refused or dropped.
+The command builds a real scheduler on this cluster. Nothing is watched, and writes are refused or dropped.
 """
 
 from __future__ import annotations

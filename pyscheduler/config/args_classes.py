@@ -1,4 +1,4 @@
-"""Find mistakes in the class of a plugin's args: defaults of a wrong type, and types that no file can express."""
+"""Find mistakes in the class of a plugin's args: wrong defaults, and types that a YAML file cannot express."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Convert plain values to typed objects, strictly, and report every mistake.
-
-An unknown key is a mistake, and so is text for a number. A key with the value `null` counts as missing, as in Go's
-decoder.
+"""Convert plain values to typed objects, and report every mistake, such as an unknown key, or text instead of a number.
 
 Differs from kube-scheduler: `null` is accepted for all durations; kube-scheduler rejects it for most.
 """

@@ -1,8 +1,6 @@
 """Merge the plugins of a profile with the default plugins, and fill in the args of enabled in-tree plugins.
 
-At each extension point, the plugins that the profile enables are appended to the defaults. If the profile enables a
-default plugin, the plugin gets the profile's weight and keeps its position. Plugins that the profile disables are
-removed. Their names are kept: otherwise, the runtime would add them again, because `multiPoint` enables them.
+The result has the names of disabled plugins, so that `multiPoint` does not enable these plugins again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Parse `--feature-gates A=true,B=false` by kube-scheduler 1.36's rules.
+"""Parse `--feature-gates A=true,B=false` as kube-scheduler 1.36 does.
 
-`AllAlpha` and `AllBeta` set the gates of their stage that are not named. Features that are not implemented stay
-disabled; `warnings_of` names those that the flag would enable.
+Features that pyscheduler does not implement stay off. If the flag would enable one, a warning says so.
 """
 
 from __future__ import annotations

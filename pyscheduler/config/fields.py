@@ -1,8 +1,4 @@
-"""Map the attributes of a class to keys of a file, for reading and for printing.
-
-The keys of attrs classes follow the rules of `framework.plugin_args`. API types (node affinity, spread constraints)
-define their keys themselves.
-"""
+"""Map the attributes of a class to the keys of a configuration file, for reading and for printing."""
 
 from __future__ import annotations
 

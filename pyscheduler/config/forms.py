@@ -1,7 +1,6 @@
 """Reads configuration that was written for another scheduler: a whole file, or the args of one of its plugins.
 
-Such args can also change the plugins of their profile. A Python package offers a `ConfigurationForm` by an entry point
-in the group `pyscheduler.configuration`. The entry points are loaded only if a configuration may need them.
+A Python package offers a reader (`ConfigurationForm`) by an entry point in the group `pyscheduler.configuration`.
 """
 
 from __future__ import annotations

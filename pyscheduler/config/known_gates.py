@@ -1,6 +1,7 @@
 """The feature gates that kube-scheduler 1.36 knows, with their defaults and dependencies.
 
-The list includes gates of the kubelet and the API server, so that one `--feature-gates` value serves every component.
+The list includes gates of the kubelet and the API server, so that users can pass one `--feature-gates` value to every
+component.
 
 Differs from kube-scheduler: gates in `NOT_IMPLEMENTED` stay off, with a warning, whatever the flag says. The
 dependencies of gates that the scheduler does not read are not checked.

@@ -1,12 +1,7 @@
 """Load a configuration from a file or a text, or return the default configuration.
 
-One `ConfigError` reports several mistakes together. If a part has the wrong type, the rest is still checked.
-
-The file may also be:
-
-- a ConfigMap, as `kubectl get configmap -o yaml` prints it, if its only key has the configuration
-- the zip file of a scheduler's `/debug/snapshot`
-- the configuration file of another scheduler (see `forms`)
+The file may also be a ConfigMap with a configuration, the zip file of a scheduler's `/debug/snapshot`, or the
+configuration file of another scheduler (see `forms`).
 
 Differs from kube-scheduler: without a file, the single profile is named `pyscheduler`. In a file, a single profile
 without a `schedulerName` is `default-scheduler`, as in kube-scheduler.

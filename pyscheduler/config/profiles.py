@@ -1,7 +1,6 @@
 """Convert profiles to the form that the runtime needs: names, orders, weights, and args of the plugins' classes.
 
-This module converts the args of third-party plugins, whose classes are not known when the file is read. The args of
-kube-scheduler's own plugins are converted when the file is read.
+The args of third-party plugins are converted here, because their classes are not known when the file is read.
 """
 
 from __future__ import annotations

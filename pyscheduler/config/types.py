@@ -1,8 +1,6 @@
-"""KubeSchedulerConfiguration v1 as typed objects, with defaults.
+"""KubeSchedulerConfiguration v1 as typed objects, with the defaults of single values.
 
-The attributes have kube-scheduler's order. This module has the defaults of single values; `defaults` adds the default
-plugins and their args.
-
+`defaults` adds the default plugins and their args.
 Differs from kube-scheduler: `leaderElection.resourceName` is `pyscheduler`, so that both programs can run side by side.
 """
 

@@ -1,10 +1,6 @@
-"""Read YAML into plain values, as kube-scheduler does.
+"""Read YAML as Go's YAML library does, which has its own rules for text without quotes.
 
-Go's YAML library has its own rules for text without quotes: `yes`, `on` and `y` are booleans, `1e3` is a number, `010`
-is eight, dates and `1:30` are text. So libyaml only parses the text, and this module builds the values.
-
-Two equal keys are a mistake, even if one of the two comes from a merge (`<<`).
-
+For example, `on` is a boolean, `1e3` is a number, and `1:30` is text.
 Differs from kube-scheduler: a second document in the file is rejected rather than ignored, unless it is empty.
 """
 

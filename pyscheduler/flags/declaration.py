@@ -1,11 +1,12 @@
 """Declare flags as attributes: a class is a section of the help, each of its attributes a flag.
 
+For example:
+
     @attrs.frozen(kw_only=True)
     class LeaderElectionFlags:
         lease_duration: float = flag(15.0, DURATION, "How long ...", name="leader-elect-lease-duration")
 
-The syntax is kube-scheduler's: `--flag=value` or `--flag value`, `--flag` for a boolean, and `_` may be written for
-`-`.
+This flag is used as `--leader-elect-lease-duration=15s`.
 """
 
 from __future__ import annotations

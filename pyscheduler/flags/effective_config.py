@@ -1,7 +1,7 @@
 """Check the flags of `pyscheduler run` and apply them to the configuration.
 
-As in kube-scheduler, flags of leader election override the configuration file. With a configuration file, deprecated
-flags have no effect (except `--pod-max-in-unschedulable-pods-duration`).
+As in kube-scheduler, flags of leader election override the configuration file. Most deprecated flags have no effect
+with a configuration file.
 
 Differs from kube-scheduler: `--kubeconfig` has an effect with `--config`, too, and the log names deprecated flags that
 are ignored.

@@ -1,7 +1,5 @@
 """Parse values of flags as Go does, so that a value has the same meaning as in kube-scheduler.
 
-A parser raises `ValueError`, usually with the message of Go's library.
-
 Source: strconv, time and net of Go; pflag; component-base's cli/flag and logs/api/v1.
 """
 

@@ -1,4 +1,4 @@
-"""Every flag of `pyscheduler run`: kube-scheduler 1.36's, in its sections and with its defaults, and a few more.
+"""Every flag of `pyscheduler run`: those of kube-scheduler 1.36 in the same sections, and a few more.
 
 Differs from kube-scheduler: the lease is named `pyscheduler`, `-v` defaults to 2, and `--kubeconfig` has an effect with
 `--config`, too.

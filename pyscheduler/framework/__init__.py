@@ -1,8 +1,6 @@
-"""The plugin contract: the classes that plugins inherit or use, and nothing that runs a plugin.
+"""The interface between the scheduler and plugins: the classes that plugins inherit or use.
 
-Belongs here: a class per extension point, `Status` and `Code`, `CycleState`, `NodeInfo`, `PodInfo`, cluster events and
-queueing hints, the `Handle` with all that it offers to plugins, and profiles as `runtime` reads them. Does not belong
-here: the runtime, the queue, the cache, any I/O.
+The package `runtime` has the code that runs plugins.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""A log of changed keys, for readers that process only what has changed since they last read.
+"""A log of changed keys, such as the names of changed nodes, for readers that process only these.
 
-A reader remembers its position in the log, and later gets the keys that changed since then. The log has at most 32,768
-keys. A reader whose position is too old gets None, and must assume that every key changed.
+The log has at most 32,768 keys. A reader that comes too late gets None, and must assume that every key changed.
 """
 
 from __future__ import annotations

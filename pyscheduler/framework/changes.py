@@ -1,7 +1,6 @@
-"""Returns the cluster events that follow from an update of a pod or a node.
+"""Compare the old and the new version of a pod or node, and return the cluster events that the change causes.
 
-The API server sends the new object, and does not say what changed. Plugins register for specific changes that may help
-their pods, such as a node's label or a smaller request. So the functions compare the old and the new object.
+The API server does not say what changed, but plugins register for specific changes, such as a node's label.
 Source: kube-scheduler 1.36, `pkg/scheduler/framework/events.go`, with its default feature gates.
 """
 

@@ -1,8 +1,7 @@
 """`CycleState`: data that a plugin keeps between the extension points of one scheduling cycle.
 
-The pod's binding cycle gets the same state. Before the scheduler tries out changes of the cluster, for example to find
-preemption victims, it clones the state. So a value that a plugin changes after PreFilter needs a `clone()`. A value
-without `clone()` is shared by all clones and must not change.
+The scheduler clones the state when it tries something out, such as a preemption. So a value that a plugin changes after
+PreFilter needs a `clone()`.
 """
 
 from __future__ import annotations

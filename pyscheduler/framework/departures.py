@@ -1,7 +1,6 @@
 """Estimates when pods that are being deleted will be gone from their node, and which of them may never go.
 
-A preemption victim may never end: its node may be down, or a volume cannot be unmounted. Then the preemptor would wait
-for ever. So a victim counts as stuck if its node is not ready, or 30 s after the end of its grace period.
+A preemption victim may never end, for example because its node is down. The preemptor should not wait for it forever.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The exceptions of pyscheduler: mistakes of users, failures of plugins, error answers of the API server.
 
-Outcomes that are expected, such as a rejected pod, are values (`Status`), not exceptions. A `ConfigError` has one line
-for each mistake.
+Expected outcomes, such as a rejected pod, are values (`Status`), not exceptions.
 """
 
 from __future__ import annotations

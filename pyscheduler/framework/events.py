@@ -1,8 +1,7 @@
 """Cluster events and queueing hints: which event may make a rejected pod schedulable.
 
-A plugin that rejects pods registers the events after which it may accept them (`events_to_register`). When such an
-event arrives, the queue calls the plugin's hint, if it has one, for the pods that the plugin rejected. Labels of events
-and bits of `ActionType` are the same as in kube-scheduler.
+A plugin registers the events after which it may accept a pod that it rejected. A hint is a function of the plugin that
+checks one such event.
 """
 
 from __future__ import annotations

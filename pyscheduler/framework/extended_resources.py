@@ -1,8 +1,7 @@
 """Maps extended resources to the device classes (DRA) that provide them, for the plugins of one profile.
 
-The class names the resource (`spec.extendedResourceName`), or the resource is named after the class
-(`deviceclass.resource.kubernetes.io/<name>`). If a node does not offer such a resource itself, NodeResourcesFit leaves
-the check to DynamicResources. Without the plugin DynamicResources, the mapping is empty.
+A class provides the resource that it names in `spec.extendedResourceName`, and the resource that is named after the
+class (`deviceclass.resource.kubernetes.io/<name>`).
 
 Differs from kube-scheduler:
 

@@ -1,7 +1,6 @@
 """Extensions of a plugin by other Python packages: for example, a package can add an action to the plugin `Batch`.
 
-A package registers an extension in its hook (see `framework.hooks`), as `module:Name`. The plugin gets the extensions
-with `Extensions.of(handle)`, and imports those that its profile uses.
+The plugin gets its extensions with `Extensions.of(handle)`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Group cycles: one scheduling cycle decides about all pending members of a group, on one snapshot.
 
-First the scheduler places the members in a trial, which it undoes at the end (see `framework.trial`). In the trial,
-Permit decides whether enough members have a node. If so, the scheduler reserves the members for real, and calls Permit
-again. A plugin that inherits `GroupCyclePlugin` has its groups scheduled in this way.
+First, the scheduler looks for a node for each member, and places the members in memory only. Permit decides whether
+enough members have a node. Then the scheduler undoes these placements. If enough members had a node, it reserves the
+nodes for real, and calls Permit again.
+
+A plugin that inherits `GroupCyclePlugin` has its groups scheduled in this way.
 Source: kube-scheduler 1.36, the pod group cycle (KEP-4671), which supports only groups of `spec.schedulingGroup`.
 """
 

@@ -1,9 +1,6 @@
-"""Placements: sets of nodes, such as the nodes of one rack; a group must run within one of them.
+"""A placement is a set of nodes, such as the nodes of one rack. All members of a group must run within one placement.
 
-In a group cycle, the PlacementGenerate plugin returns the placements of the group. The scheduler takes the feasible one
-that the PlacementScore plugins score highest. Alternatively, a `GroupCyclePlugin` returns `PlacementLevels`, such as
-all racks and all blocks of racks. Then the scheduler takes the narrowest set that has room for all members, if there is
-one.
+The PlacementGenerate plugin returns the placements of a group, and PlacementScore plugins score the feasible ones.
 Source: kube-scheduler 1.36, `k8s.io/kube-scheduler/framework`: `PodGroupInfo`, `Placement`, `PodGroupAssignments`.
 """
 

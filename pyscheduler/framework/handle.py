@@ -1,7 +1,6 @@
 """`Handle`: what the scheduler offers to a plugin.
 
-Each profile has a `Handle`. Use it on the event loop. The methods of `client`, which call the API server, are
-coroutines; await them in `pre_bind`, `bind`, `run()` or a task started with `spawn`.
+Use it on the event loop. The methods of its `client` call the API server, and must be awaited.
 """
 
 from __future__ import annotations

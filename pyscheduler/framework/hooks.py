@@ -1,8 +1,6 @@
 """The pluggy hook by which a Python package registers its plugins with pyscheduler.
 
-An entry point in the group `pyscheduler` names a module, which implements `pyscheduler_register`. The module must
-import quickly. So it names classes as `module:Class`, and the scheduler imports a class only if a profile enables the
-plugin.
+The hook names a class as text (`module:Class`), so that the scheduler imports only the plugins that a profile enables.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The args of kube-scheduler's plugins, by the rules of `plugin_args`.
+"""The args of kube-scheduler's own plugins, as attrs classes (see `plugin_args`).
 
 Source: kube-scheduler 1.36, `kubescheduler.config.k8s.io/v1`: names, defaults, and the meaning of empty values.
 """

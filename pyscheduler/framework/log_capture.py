@@ -1,7 +1,6 @@
 """Collects log records of one logger for the caller, instead of logging them.
 
-A plugin reports a problem with its args by logging `Configuration of NAME: sentence` to `CONFIGURATION_LOGGER`.
-`pyscheduler config` collects these records, and prints each sentence beside the configuration.
+`pyscheduler config` collects the warnings of plugins about their args, and prints them beside the configuration.
 """
 
 from __future__ import annotations

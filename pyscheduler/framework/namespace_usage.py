@@ -1,8 +1,6 @@
-"""`NamespaceUsage`: the requests of the pods of each namespace, summed over all nodes.
+"""`NamespaceUsage`: the requests of the pods of each namespace, summed over all nodes, for quotas.
 
-A quota plugin compares the sum with a limit, for every pod and at every step of a search for victims. So that this is
-fast, a call reads only nodes that have changed since the last call. The sums are those of the snapshot: a pod that the
-search has evicted from it does not count.
+While the scheduler searches for preemption victims, pods that the search has evicted do not count.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """`NodeInfo`: a node, its pods, and the sums of their requests.
 
-The cache has one `NodeInfo` per node, and the snapshot has another, which plugins read. When pods come or go, or the
-node object changes, the `NodeInfo` gets a new generation (a number that grows). So the snapshot knows which nodes to
-update.
+When the node or its pods change, the generation (a number) of the `NodeInfo` grows. So the snapshot knows which nodes
+to copy.
 """
 
 from __future__ import annotations

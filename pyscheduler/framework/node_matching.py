@@ -1,7 +1,6 @@
 """Match a selector against all nodes at once.
 
-The result equals that of the selectors in `kube_objects`, which match one node. A requirement on a label is evaluated
-once for each distinct value of the label, not for each node.
+A requirement on a label is evaluated once for each distinct value of the label, not for each node.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
 """`NodeMemo`: caches a value that a plugin computes from the pods of a node, until the node or its pods change.
 
-Some plugins need values that the arrays of `Nodes` do not have, such as the number of volumes attached to a node.
-`NodeMemo` keeps each value under the node's generation, a number that changes when pods come or go.
-
-Equal values are stored once and have one id. So a plugin can evaluate each distinct value once, and get the results of
-all nodes by indexing (`table[ids]`).
+An example is the number of volumes attached to a node.
 """
 
 from __future__ import annotations

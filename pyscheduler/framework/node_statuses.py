@@ -1,7 +1,6 @@
 """`NodeStatuses`: the statuses of many nodes, as arrays.
 
-A filter plugin that answers for all nodes at once (`filter_nodes`) returns a `NodeStatuses`. The runtime merges the
-statuses of all filters. PostFilter plugins look up the status of a node by its name.
+A filter plugin that answers for all nodes at once (`filter_nodes`) returns a `NodeStatuses`.
 """
 
 from __future__ import annotations

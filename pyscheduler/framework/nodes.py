@@ -1,13 +1,6 @@
-"""The nodes of a snapshot: a sequence of `NodeInfo`, and one array for each quantity.
+"""The nodes of a snapshot: a sequence of `NodeInfo`, and arrays in which entry i is about `nodes[i]`.
 
-A plugin for one node at a time (`filter`, `score`) gets `NodeInfo` objects. A plugin for all nodes at once
-(`filter_nodes`, `score_nodes`) works on the arrays, in which entry i belongs to `nodes[i]`.
-
-The snapshot owns the arrays. A plugin must not write into them, and must not keep them after its method returned: the
-next update changes them in place.
-
-Many nodes share taints and values of labels. So an array has a small id of the value for each node. A plugin evaluates
-each distinct value once, and gets the results of all nodes by indexing (`table[ids]`).
+A plugin must not write into an array, and must not use it after the plugin's method has returned.
 """
 
 from __future__ import annotations

@@ -3,14 +3,12 @@
 A plugin names an attrs class as its `args_type`. `pyscheduler.config` creates an object of this class from the
 configuration file:
 
-* The attribute `some_name` has the key `someName` in the file. A key without an attribute is an error.
-* Text is not converted to numbers: `"1"` is not an integer. An attribute without a default is required. `null` means
-  "not given".
+* The attribute `some_name` has the key `someName` in the file.
+* An attribute without a default is required. `null` means "not given".
 * An attribute of type `Duration` holds seconds, and the file has text such as `1m30s`. The attribute
   `filter_timeout_seconds` has the key `filterTimeout`.
 * An attribute of type `Quantity` holds an amount of a resource, written like `500m`, `1.5Gi` or `2`.
 * The metadata `wire(...)` changes the key of an attribute, or the meaning of an empty value.
-* attrs validators check values. The configuration error has a validator's message and the path in the file.
 """
 
 from __future__ import annotations

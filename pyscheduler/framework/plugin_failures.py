@@ -1,11 +1,7 @@
 """Reports failures and slow calls of plugins: counts them, and logs a traceback for each kind of failure.
 
-A broken plugin fails for each pod, in the same way, thousands of times a minute. So the log has the traceback of the
-first failure of each kind, and a line for the tenth, the hundredth and so on. Failures of one kind have the same
-plugin, extension point, type of exception and failing line.
-
-A call is slow if it blocks the event loop for 0.1 s or longer. At most one slow call a minute is logged for each plugin
-and extension point.
+A broken plugin fails for each pod in the same way. Such failures are logged at the first, the tenth, the hundredth
+time, and so on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Metrics of plugins: counters, gauges and histograms, with the label `profile`.
 
-A plugin makes its metrics in its constructor, through `handle.metrics`. If a plugin is used in two profiles, it gets
-two objects for the same metric family, and each object counts with the label of its profile.
+A plugin makes its metrics in its constructor, through `handle.metrics`.
 """
 
 from __future__ import annotations

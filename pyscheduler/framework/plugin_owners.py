@@ -1,7 +1,6 @@
-"""Finds the plugin to which a failed or slow function or coroutine belongs, so that the log can name the plugin.
+"""Finds the plugin to which a failed or slow function belongs, so that the log can name the plugin.
 
-Plugins give functions to the scheduler, for example event handlers. `PluginOwners` looks at the values that a function
-captured, at the module that defines it and, after a failure, at the traceback.
+An example is an event handler, which is a plain function.
 """
 
 from __future__ import annotations

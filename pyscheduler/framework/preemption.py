@@ -1,8 +1,7 @@
 """Preemption for plugins: the rules that a plugin can change, and the results of a search for victims.
 
-A plugin gets a `Preemptor` with `handle.preemptor(name, rules)`. `PreemptionRules` has the rules of kube-scheduler's
-default preemption, except for victims that never leave a node (`is_stuck`); a plugin changes rules in a subclass. In a
-trial (a cycle that is undone), a preemptor evicts no pod, and stores its result as `PreemptionFindings`.
+A plugin gets a `Preemptor` with `handle.preemptor(name, rules)`. To change rules, it passes a subclass of
+`PreemptionRules`.
 Source: kube-scheduler 1.36, `framework/preemption` and `plugins/defaultpreemption`.
 """
 

@@ -1,7 +1,6 @@
 """A profile with all defaults applied: names, order and weights of plugins.
 
-The list `multiPoint` enables plugins at every extension point that they implement. The runtime expands this list,
-because only the runtime knows the plugins' classes.
+Plugins in `multiPoint` have no extension points here, because only the runtime knows the plugins' classes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`Recorder`: the interface through which the scheduler records its own metrics; `telemetry` exports them.
-
-Callers name a metric family as the page `/metrics` does. Times are in seconds.
-"""
+"""`Recorder`: the interface through which the scheduler records its own metrics; `telemetry` exports them."""
 
 from __future__ import annotations
 

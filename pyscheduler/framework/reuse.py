@@ -1,8 +1,6 @@
-"""`Reuse`: how long the equivalence cache, which reuses plugins' answers for equal pods, may keep a plugin's answers.
+"""`Reuse`: a plugin declares how long its answers stay valid, so that the scheduler can reuse them for equal pods.
 
-A Job often has thousands of equal pods. From one of these pods to the next, usually only one node has changed: it has
-one more pod. If a plugin declares how long its answers are valid, it is called only for nodes whose answer may have
-changed. Other plugins are called for all nodes, for every pod.
+A Job often has thousands of equal pods. The plugin is then called only for nodes whose answer may have changed.
 """
 
 from __future__ import annotations

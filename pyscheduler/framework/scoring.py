@@ -1,7 +1,6 @@
 """Arithmetic for scores, with the rounding of kube-scheduler.
 
-Go rounds the result of an integer division towards zero; Python and numpy round towards minus infinity. A plugin whose
-scores must equal kube-scheduler's divides with `divide`.
+Go rounds the result of an integer division towards zero; Python and numpy round towards minus infinity.
 """
 
 from __future__ import annotations

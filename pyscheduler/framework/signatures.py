@@ -1,8 +1,6 @@
 """Ready-made results of `sign_pod`, for plugins whose answers depend on the same part of a pod, such as its volumes.
 
-Pods with equal signatures can share a list of scored nodes (`runtime.batching`). A signature consists of fragments,
-each a key and a value. The keys are those of kube-scheduler, so that plugins of different authors return the same
-fragment for the same part of a pod. The order of lists in the manifest, such as tolerations, does not count.
+Pods with equal results of `sign_pod` can share a list of scored nodes.
 """
 
 from __future__ import annotations

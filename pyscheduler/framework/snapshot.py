@@ -1,7 +1,6 @@
 """`Snapshot`: nodes and pods as they were at the start of a scheduling cycle, with changes that can be undone.
 
-The scheduler places and evicts pods in the snapshot, for example to place the members of a group, or to search for
-victims. `rollback` to a checkpoint undoes these changes.
+For example, the scheduler evicts pods in the snapshot to find preemption victims. `rollback` undoes this.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`Statement`: places, evicts and nominates pods in the snapshot of a `WhatIf`, and undoes these changes."""
+"""`Statement`: places, evicts and nominates pods in the snapshot, and undoes these changes (see `what_if`)."""
 
 from __future__ import annotations
 

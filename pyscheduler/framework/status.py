@@ -1,7 +1,6 @@
-"""`Status`: the answer of an extension point, a `Code` with reasons.
+"""`Status`: the answer of an extension point, a `Code` with reasons. None means success.
 
-None means success everywhere a `Status | None` is returned. A `Status` does not change after it was made, so a plugin
-may keep one in a constant and return it for every node.
+A `Status` does not change after it was made, so a plugin may return one constant for every node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Reports plugin code that blocks the event loop for 0.1 s or longer, in event handlers and coroutines of plugins.
-
-Of a coroutine, each step (the code between two awaits) is measured. In-tree plugins are not measured.
-"""
+"""Reports event handlers and coroutines of plugins that block the event loop for 0.1 s or longer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """`Stories`: the interface through which the scheduler reports why each pod waits; `pyscheduler.stories` records it.
 
-The methods are called several times per pod, so they must be cheap. A class that inherits from `Stories` overrides the
-methods that it needs; the others do nothing.
+The methods are called several times per pod, so they must be cheap.
 """
 
 from __future__ import annotations

@@ -1,20 +1,15 @@
 """Trials: scheduling cycles whose results the scheduler undoes.
 
-A trial shows where pods would run, without any effect on the cluster. For example, before the scheduler schedules the
-first member of a group, it looks for a node for each member. In such a cycle `state.trial` is a `Trial`; in the cycle
-of a pod that is scheduled for real, it is None.
+A trial shows where pods would run. For example, before the scheduler schedules the members of a group, it looks for a
+node for each of them. In a trial, `state.trial` is a `Trial`; otherwise it is None.
 
-The contract of plugins in a trial:
+Plugins must follow these rules in a trial:
 
-- The snapshot may contain placements and evictions that exist in this trial only.
-- `reserve` records in the plugin's books (its own record of what pods hold) as usual, so that the next pod of the trial
-  sees what this pod holds. It has no other effect: no timer, no event, no request, no activation of pods.
-- `permit` decides by the pods that have a node so far (`trial.placed(group)`). If `permit` returns WAIT, the pod does
-  not wait: in a trial, WAIT means "not enough pods yet".
-- `unreserve` follows every `reserve`, before the trial ends, in the opposite order. It removes the record from the
-  books and emits no event, because the pods did not really hold anything.
-- If the pods are scheduled after all, `reserve` and `permit` are called once more, with `state.trial` None.
-- A plugin with books of its own may define `release_in_trial`, see `ReservePlugin`.
+- `reserve` records what the pod holds, so that the next pod of the trial sees it. It has no other effect: no timer,
+  event, request or activation of pods.
+- `permit` returns WAIT if too few pods of the group have a node so far (`trial.placed(group)`). No pod waits.
+- `unreserve` follows every `reserve`, in the opposite order. It removes the record and emits no event.
+- If the pods are scheduled after all, `reserve` and `permit` are called again, with `state.trial` None.
 """
 
 from __future__ import annotations

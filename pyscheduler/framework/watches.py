@@ -1,8 +1,7 @@
 """The kinds of objects that a plugin reads, and the permissions that it needs.
 
-A plugin declares the kinds in its class attribute `watches`, as rows of `kube_objects.kinds`
-(`kind_of(MyType, "mytypes")` for a type of its own), and reads the objects through `handle.lister(MyType)`. Further
-permissions are `PolicyRule` objects in its attribute `rbac`.
+A plugin declares the kinds in its class attribute `watches`, and reads the objects through `handle.lister(MyType)`.
+Further permissions are `PolicyRule` objects in its attribute `rbac`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """`WhatIf`: lets a plugin check, between two scheduling cycles, whether pods would fit if other pods were evicted.
 
-A plugin opens a what-if with `async with handle.what_if() as what_if`, never from within a cycle. The plugin changes
-the snapshot of the what-if through `statement`. Until the block ends, no cycle runs. At the end of the block, all
-changes are undone.
+No cycle runs until the block `async with handle.what_if()` ends. Then the changes in the snapshot are undone.
 """
 
 from __future__ import annotations

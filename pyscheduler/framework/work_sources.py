@@ -1,8 +1,6 @@
 """The interface of plugins that schedule the pods of their profile themselves, such as the plugin `Batch`.
 
-The scheduling loop asks its sources in turn what to run next. One source is the queue, which gives the next pod, alone
-or with its group. A `WorkSourcePlugin` adds a source of its own, which takes the pods of its profile from the queue by
-name.
+Such a plugin decides which pod is next, and takes this pod from the scheduling queue by name.
 """
 
 from __future__ import annotations

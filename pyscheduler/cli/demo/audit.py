@@ -1,8 +1,6 @@
 """Check the result of a demo: list the API server's objects, and compute again what the pods of each node use.
 
-The module uses no code of the scheduler, so that it does not repeat the scheduler's mistakes. It reports, for example,
-overcommitted nodes, pods that were bound more than once, and pending pods that fit on a node. For
-shared devices, see `device_audit`.
+The module uses no code of the scheduler, so that it does not repeat the scheduler's mistakes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Check the devices (GPUs) that pods share, for `audit`, without code of the scheduler.
+"""Check the GPUs that several pods share, for `audit`.
 
-A pod that shares a device has an annotation with the amount, and a label with the name of the device. Another pod with
-the same label, in the namespace of reservations, holds the whole device.
+An annotation of a pod says how much of a GPU it uses, and a label says which GPU.
 """
 
 from __future__ import annotations

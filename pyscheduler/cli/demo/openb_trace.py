@@ -1,10 +1,6 @@
-"""Read the openb trace as API objects.
+"""Read the openb trace as API objects: nodes of a production GPU cluster, and tasks that ran on them.
 
-openb is the trace of the paper "Beware of Fragmentation" (Weng et al., USENIX ATC 2023): the nodes of a production GPU
-cluster and the tasks that ran on it. GPUs become an extended resource in thousandths of a GPU: a node with two GPUs
-offers 2,000. So tasks of 600, 600 and 800 fit on this node, although no two of them fit on one GPU. With `per_device`,
-whole GPUs are the resource `nvidia.com/gpu`, and a task that needs a part of a GPU has the annotations that the plugin
-`GpuSharing` reads. Times of tasks are not read.
+The trace belongs to the paper "Beware of Fragmentation" (Weng et al., USENIX ATC 2023). Times of tasks are not read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""`pyscheduler demo`: schedule the pods of a production cluster's trace.
+"""`pyscheduler demo`: schedule the pods of a production cluster's trace on an embedded API server.
 
-The demo starts an embedded API server in a second process, and loads the trace. The scheduler runs in the process of
-the demo with the code of `pyscheduler run`, over HTTP. At the end, a checker that shares no code with the scheduler
-(`audit`) looks for mistakes. The exit code says whether it found one.
+At the end, a checker that shares no code with the scheduler looks for mistakes. The exit code says whether it found
+one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The display of the demos: a line of progress, and a table at the end."""
+"""Show the progress of a demo on the terminal, and a table at the end."""
 
 from __future__ import annotations
 

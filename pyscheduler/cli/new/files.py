@@ -1,7 +1,6 @@
 """Make the files of a new plugin's Python package from an example that has every extension point.
 
-The example, `examples/16-every-point`, is part of the wheel. Methods, tests and lines of the profile are left out if
-they belong to extension points that the user does not want.
+Code and tests of extension points that the user does not want are left out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""`kubectl podgroup` and `pyscheduler podgroup`: show the pod groups of a cluster, whichever system describes them.
+"""`kubectl podgroup` and `pyscheduler podgroup`: show the pod groups of a cluster, also those of other schedulers.
 
-kubectl finds the command as the console script `kubectl-podgroup`. Flags, messages and exit codes of `get` and
-`describe` follow kubectl's.
+kubectl finds the command as the console script `kubectl-podgroup`.
 """
 
 from __future__ import annotations

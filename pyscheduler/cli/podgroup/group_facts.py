@@ -1,7 +1,6 @@
-"""Load what other Python packages show about each group in `pyscheduler podgroup`, such as its reserved quota.
+"""Columns that other Python packages add to `pyscheduler podgroup`, such as the quota that is reserved for a group.
 
-A package lists classes in `GROUP_FACTS` (see `added_commands`), by the heading of their column. The method `fact` of
-such a class takes a group and returns a `GroupFact`.
+A package names classes in `GROUP_FACTS` (see `added_commands`). The method `fact` returns the cell of a group.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Summaries of groups for users: which members are bound, which wait, and why.
 
-Summaries are made from API objects alone, which do not show nodes that a scheduler has reserved in its memory. But
-kube-scheduler 1.36 and pyscheduler write `status.nominatedNodeName` while a pod waits at Permit, prepares volumes, or
-waits for preemption victims to end. So a member with a nominated node is shown as waiting.
+Only API objects are read, which do not show nodes that a scheduler has reserved in memory. So a member with
+`status.nominatedNodeName` is shown as waiting.
 """
 
 from __future__ import annotations

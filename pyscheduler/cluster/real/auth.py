@@ -1,12 +1,6 @@
 """Read and renew credentials for the API server, from a kubeconfig, a pod's service account or an exec plugin.
 
-Only this module imports the official Python client of Kubernetes, which reads files, runs exec plugins and renews
-tokens. The import takes about half a second, so it happens only when credentials are loaded.
-
-Credentials expire while the scheduler runs. A token in a file is read again every minute, and an exec plugin runs again
-before its token expires. A 401 from the API server also leads to new credentials. If these cannot be read, the old ones
-stay in use. The files of certificates and authorities are read again every minute, because they are rotated in place.
-
+Only this module imports the official Python client of Kubernetes, because the import takes about half a second.
 Differs from kube-scheduler: impersonation (`as`) and SOCKS5 proxies are errors.
 """
 

@@ -1,11 +1,8 @@
-"""The base class of the transports to an API server: it makes the client, measures requests, and fences writes.
+"""Base class of the transports to an API server: it refuses writes while this replica does not lead.
 
-The fence refuses writes while this replica does not lead. A request may wait for the rate limit or for a retry. So the
-fence checks the lease right before the request is sent. Reads pass, because a standby keeps its caches up to date.
-Events pass, because they report what this replica did while it led.
+The lease is checked right before a write is sent, because a write may have to wait before.
 
-Requests are measured as client-go measures them. A watch is counted when it begins; it has neither a duration nor a
-size. Source: client-go, `rest/request.go`.
+Source of the metrics: client-go, `rest/request.go`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,6 @@
 """The scheduler's client of an API server: informers, reads, writes and events, with rate limits and retries.
 
-Informers send their requests at once. Other requests wait for the rate limit, and while too many requests are in flight
-(see `concurrency`).
-
-A request is retried only if it cannot take effect twice. Reads, patches, deletions and evictions can be retried after a
-broken connection or a temporary error of the server. Other requests can be retried after 408, 429 and 503, because the
-server then did nothing. If the answer to a binding is lost, the client reads the pod, which shows whether the binding
-happened.
+A request is retried only if it cannot take effect twice.
 """
 
 from __future__ import annotations

@@ -1,21 +1,12 @@
-"""Limits the requests in flight at once to as many as the API server keeps up with, at most 64.
+"""Limits the number of requests in flight (sent, but not answered yet), so that the API server keeps up.
 
-The limit is called the window. Like TCP (RFC 5681), it grows slowly and shrinks fast:
+As in TCP (RFC 5681), the limit grows slowly and shrinks fast. It begins at 64, the maximum. With a limit of 20, it
+takes 20 good answers to raise the limit to 21. If the server refuses a request, for example with 429, the limit falls
+to half of the number of requests that were in flight. A write that takes unusually long also halves the limit, but not
+below eight.
 
-- A window of n grows by one after n good answers, if at least half of the window was in use (RFC 7661).
-- A refusal cuts the window to half of the requests that were in flight when the refused request was sent. Requests that
-  were sent before the cut cause no second cut.
-- These count as refusals: the answer 429, unless a disruption budget forbids the eviction; the answer 503 or 504 to a
-  write; a request that fails without an answer after more than a second.
-- For the time in `Retry-After`, the window stays below the refused number of requests. This time is one second without
-  the header, and five seconds at most. If the window was one already, no request is sent for this time.
-
-A slow write cuts the window, too, but not below eight. A write is slow if it took longer than a second (Kubernetes'
-objective), and more than twice as long as the quickest recent write. An admission webhook that always takes two seconds
-would not get faster with fewer requests.
-
-Bindings, evictions, nominations and reads are sent first. While such requests wait, statuses and conditions get every
-fourth turn. Events are sent when no other request waits. Informers and requests for the lease have no limit.
+Bindings, evictions, nominations and reads are sent before most statuses and conditions, and events are sent last.
+Informers and requests for the lease have no limit.
 
 Differs from kube-scheduler: client-go limits requests per second, and leaves the number in flight to the server. In
 kube-scheduler, a refused request waits while all others go on.
@@ -273,6 +264,7 @@ class RequestWindow:
         self._most = max(self._most, turn.number)
         if self._answers < self._limit:
             return
+        # A window of which less than half was in use does not grow (RFC 7661).
         if 2 * self._most >= self._limit and (self._limit < self._ceiling or now >= self._held_until):
             self._limit += 1
         self._answers = self._most = 0

@@ -1,11 +1,7 @@
-"""Sends Events to the API server in the background, and counts repeated events as one series, as client-go does.
+"""Sends Events to the API server in the background, so that they do not delay bindings.
 
-Events that differ only in note and time are one series. The first event is created, the second one makes it a series of
-two, and further ones are only counted. The count is written every half hour, and once more when the series ends: after
-six minutes without a repetition.
-
-Events must not delay bindings. So they have a rate limit of their own, and are sent when no other request waits. If the
-queue is full, new events are dropped. Source: client-go `tools/events`.
+As in client-go, repetitions of an event are counted in one Event. If the queue is full, new events are dropped.
+Source: client-go `tools/events`.
 """
 
 from __future__ import annotations

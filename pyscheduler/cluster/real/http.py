@@ -1,11 +1,6 @@
 """The HTTP transport: connections to an API server, with credentials that are renewed in time.
 
-Writes use the keep-alive connections of `write_connections`. Reads, and writes through a proxy, use a pool of aiohttp.
-Each watch has a connection of its own, because a watch takes minutes. The body of a watch is read in chunks, because
-each event is one line, and aiohttp limits the length of lines.
-
-A remote API server may compress its answers: a page of pods shrinks to a tenth. On the same machine, compression would
-only cost CPU.
+Writes without a proxy use the connections of `write_connections`, because these need less CPU time than aiohttp.
 """
 
 from __future__ import annotations
@@ -374,6 +369,7 @@ class HTTPTransport(ConnectingTransport):
             headers={
                 **_HEADERS,
                 "Accept-Encoding": "gzip"
+                # Compression shrinks a page of pods to a tenth; on the same machine, it would only cost CPU.
                 if self._credentials.compressed and not _is_here(self._url.host or "")
                 else "identity",
             },

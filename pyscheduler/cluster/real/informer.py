@@ -1,16 +1,11 @@
-"""List and watch: keep a local copy of one kind of object, and report its changes to the handlers.
+"""List and watch: keep a local copy of the objects of one kind, and report changes to the handlers.
 
-An informer lists in pages, then watches from the version of the list. When a watch ends, the next watch usually
-continues from the latest version. `informer_rules` decides when to list again; the handlers then get the difference
-between the new list and the copy.
+An informer lists the objects, then watches from the version of the list. When a watch ends, the next watch continues
+from the latest version. If that is not possible, the informer lists again, and the handlers get the differences.
 
-An object that cannot be decoded is skipped; the copy keeps its last readable state. If the CRD of a plugin's kind is
-absent, the copy is empty, and the informer keeps looking for the kind. The server may refuse access to kinds that are
-not built in, and to the kinds of devices. If the server refuses the first list of another kind, such as pods, the
-scheduler ends, because its decisions would be wrong.
-
-Handlers run on the event loop, one object at a time. During long lists and bursts, other tasks run in between.
-
+If an object cannot be decoded, its last readable state stays in the copy. If the CRD of a plugin's kind is absent, the
+copy is empty, and the informer keeps looking for the kind. If the server refuses the first list of a kind such as pods,
+the scheduler ends, because its decisions would be wrong.
 Differs from kube-scheduler: pyscheduler works without a built-in kind whose API group or version is not served.
 """
 

@@ -1,10 +1,7 @@
-"""The rules of list and watch, without I/O: an informer reports what happened, and asks what to do next.
+"""Decides for an informer whether to watch or to list again, without I/O.
 
-A watch continues from the version of the last event or bookmark. The informer lists again if the server has forgotten
-this version (410), if an event contradicts the copy, or after repeated failures or silence.
-
-A server that was restored from a backup may not have reached the version yet. It accepts a watch from this version, but
-sends no events. So after a broken or silent connection, the informer first checks the version with a short list.
+The informer lists again if the server has forgotten the version from which it should watch (410), or if an event
+contradicts the local copy.
 """
 
 from __future__ import annotations
@@ -94,7 +91,8 @@ class InformerRules:
     #: The first list was delivered, or will not be: the kind is absent or refused.
     settled: bool = False
     page_size: int = PAGE
-    #: The server that answers next may know less than this copy.
+    #: The server that answers next may know less than this copy, for example after a restore from a backup. It would
+    #: accept a watch from this version, and send no events.
     unsure: bool = False
     _failures: int = 0
     _silences: int = 0

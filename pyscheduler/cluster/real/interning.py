@@ -1,6 +1,6 @@
 """Store equal parts of many objects once, such as the tolerations of running pods and the images of nodes.
 
-A running pod of a plain deployment shrinks from 4.9 to 3.7 kB, a node with twenty images from 6.1 to 2.4 kB.
+This saves memory: a node with twenty images takes 2.4 kB instead of 6.1 kB.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Find the mistake in a kubeconfig and name the file, the entry and the missing part.
 
-The official Python client of Kubernetes, which uses the kubeconfig later, names its own data structures in errors.
+The official Python client of Kubernetes would name its own data structures in the error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Leader election: one of several replicas leads while it renews a Lease; the others wait until the Lease is free.
 
-`lease_rules` decides what to do, `lease_keeper` sends the requests, and `lease_thread` runs the keeper in a thread of
-its own. A program uses `LeaderElector`:
+A program uses `LeaderElector`:
 
     elector = LeaderElector(config=..., transport=..., rng=..., recorder=...)
     try:
@@ -11,11 +10,8 @@ its own. A program uses `LeaderElector`:
     finally:
         await elector.release()
 
-`is_leader` compares the time of the last renewal with a clock. So it is False at once when a stopped process continues
-a minute later. `lost` returns when the program's event loop runs again.
-
-With a `heartbeat`, the lease is not renewed while the program's event loop is blocked for `retryPeriod` or longer. Then
-another replica can take over.
+`is_leader` compares the time of the last renewal with a clock. So it is False at once if the process was stopped for a
+minute and then continues.
 
 Differs from kube-scheduler:
 

@@ -1,11 +1,7 @@
-"""Reads, creates and replaces the Lease of leader election as `lease_rules` says, until the lease is lost or released.
+"""Reads, creates and renews the Lease of leader election, as `lease_rules` says.
 
-A leader renews with a single write, because it knows what it wrote last. It reads the lease only if the write is
-refused. A request may take at most half of the renew deadline, so that a second attempt is possible if a connection
-hangs.
-
-Before this replica takes part in the election, the keeper only reads the lease. So it knows early how long the lease of
-another replica is valid.
+A leader renews with a single write, because it knows what it wrote last. It reads the Lease only if the write is
+refused.
 """
 
 from __future__ import annotations

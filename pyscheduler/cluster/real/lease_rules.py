@@ -3,14 +3,11 @@
 Two rules keep two replicas from leading at once. Each replica measures time with its own monotonic clock:
 
 * A leader stops `renew_deadline` seconds after it *sent* the last renewal that was accepted.
-* A standby takes a lease with another holder only after it has *watched* the lease unchanged for the
+* A standby takes the lease of another replica only after it has *watched* the lease unchanged for the
   `leaseDurationSeconds` written in it.
 
-A standby sees a renewal after the leader sent it, and the lease duration is longer than the renew deadline. So the
-leader stops first. The difference is a margin for clocks that run at different speeds.
-
-Timestamps in the lease are for people, so wall clocks may be wrong. If two replicas write at the same moment, the API
-server accepts one write, because a write names the version that it replaces.
+For example, the renew deadline is 10 s and the lease duration 15 s. A leader that sends its last renewal at 0 s stops
+at 10 s. A standby sees this renewal later than 0 s, so it waits at least until 15 s.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
-"""Runs the `LeaseKeeper`, which renews the Lease, in a thread of its own, so that a busy scheduler keeps it.
+"""Runs the `LeaseKeeper`, which renews the Lease, in a thread of its own, because the scheduler may be busy.
 
-The scheduler's event loop may be busy for seconds, for example with the first list of a large cluster. The keeper's
-thread has an event loop of its own. `post` calls a function on this loop, `report` on the loop of the main thread.
-
-With a virtual clock, as in tests, the keeper runs on the caller's loop.
+With a virtual clock, as in tests, the keeper runs on the caller's event loop.
 """
 
 from __future__ import annotations

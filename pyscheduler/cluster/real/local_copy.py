@@ -1,11 +1,7 @@
-"""The informer's local copy of the objects of one kind, and the handlers of their changes.
+"""The informer's local copy of the objects of one kind. It calls the handlers when an object changes.
 
-A list, or an event of a watch, is compared with the copy, and the handlers get the differences. An object that was
-deleted and created again under the same name has another uid. Handlers then see a deletion and an addition, even if the
-informer missed the deletion.
-
-If an object cannot be decoded, its last readable state stays in the copy. An event with an older version than the copy
-is ignored.
+If an object was deleted and created again, handlers see a deletion and an addition, even if the informer missed the
+deletion.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Shows other threads whether an event loop runs, and for how long it has been blocked.
 
-Four times a second, the loop stores the time, which other threads compare with the clock. While the loop is blocked,
-the lease is not renewed (`lease_keeper`). `/livez` reports a loop that was blocked for five seconds.
+The lease is not renewed while the scheduler's event loop is blocked.
 """
 
 from __future__ import annotations

@@ -1,11 +1,6 @@
 """Logs failures of lists and watches: one warning for all of them, and one line when all work again.
 
-While the API server is down, every informer fails, again and again. One second after the first failure, a warning says
-how many watches are down. The warning is repeated after 10 s, 20 s, 40 s and so on, up to ten minutes. A server that
-refuses a resource, for example with 403, is logged separately.
-
-When one failing watch works again, the others are retried without waiting for the rest of their backoff. Refused
-watches are retried, too, because a server that has just started may refuse a resource that it serves a second later.
+Otherwise, every informer would log each of its retries while the API server is down.
 """
 
 from __future__ import annotations

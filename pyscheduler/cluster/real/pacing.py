@@ -1,7 +1,4 @@
-"""Delays between retries, a timeout for streams that fall silent, and breaks in long work, in which other tasks run.
-
-The classes measure time with the given `Clock`, because tests and simulations use a virtual clock.
-"""
+"""Delays between retries, a timeout for watches that send nothing, and pauses in long work for other tasks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Find the proxy for an API server or an extender in the environment variables.
+"""Find the proxy for an API server or an extender in environment variables such as HTTPS_PROXY.
 
-The variables are read as Go programs such as kubectl read them, because users write them for these programs. For
-example, NO_PROXY may contain networks (`10.0.0.0/8`), and a proxy may have no scheme.
+The variables are read as in Go programs such as kubectl, because users write them for these programs.
 Source: `golang.org/x/net/http/httpproxy`.
 """
 

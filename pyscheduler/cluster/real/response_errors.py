@@ -1,8 +1,7 @@
 """Converts error answers of the API server to exceptions (`APIError` and its subclasses).
 
-An API server explains a refusal in a `Status`. Any other text, such as a proxy's error page, is quoted in one line. A
-404 is a `NotFoundError` only if its body is one that API servers send. Otherwise the scheduler would take the 404 of a
-misconfigured proxy for the deletion of an object.
+A 404 is a `NotFoundError` only if its body is that of an API server. A proxy may also answer 404, while the object
+still exists.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """The first request to the API server: a wrong address or refused credentials give one clear error at the start.
 
-`run` waits for an API server that is down or not ready yet, because scheduler and API server are often started
-together. A server that has just become ready may refuse credentials for some seconds, because it has not read all
-accounts and roles yet. So after a wait, refusals are retried for 30 s.
+`run` waits for an API server that is down or not ready yet, because both programs are often started together.
 
 Differs from kube-scheduler: the program ends in these cases, in which kube-scheduler's informers retry for ever:
 

@@ -1,10 +1,6 @@
 """Keep-alive connections for writes to the API server: thousands of small requests a second, each with a short answer.
 
-For each request, a general HTTP client handles redirects, cookies and tables of headers. That takes several times as
-long as sending a binding and reading its answer. So this module uses asyncio directly, and httptools to parse answers.
-
-Each connection carries one request at a time. The connection that was used last is used first; the others become idle
-and are closed.
+The module uses asyncio directly, because a general HTTP client needs several times as long for each request.
 """
 
 from __future__ import annotations
