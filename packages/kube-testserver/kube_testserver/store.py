@@ -1,13 +1,13 @@
-"""The objects of the embedded API server, and the latest versions of each.
+"""The objects of the embedded API server, and a log of their latest changes.
 
-One counter numbers the writes to all collections, like etcd's revision. A *collection* holds the objects of one
-resource, and a *log* of the latest changes. A watch is a position in the log. A list at an older version is the present
-list with the newer changes undone. Requests that need a version older than the log get 410.
+One counter numbers all writes, like etcd's revision. The objects of one resource are a *collection*. A collection has a
+*log* of its latest changes, from which watches read. A list at an older version is the present list with the newer
+changes undone. Requests that need a version older than the log get 410.
 
-An object is kept as JSON bytes, encoded once per version. So a list only joins bytes, and each reader decodes a copy of
-its own. Kind and apiVersion are left out of the bytes, because the same object may be served under several of them.
+An object is kept as JSON bytes, encoded once per version. So a list only joins bytes. Kind and apiVersion are left out
+of the bytes, because the same object may be served under several of them.
 
-The store has no locks and never waits: it is called from one thread, and calls its listeners after changes.
+The store has no locks: all calls come from one thread.
 """
 
 from __future__ import annotations

@@ -1,11 +1,6 @@
 """A test server for blocking clients and other processes: an embedded cluster in a thread of its own.
 
-The official Python client blocks the thread that calls it, so it cannot use a server on the event loop of this thread.
-kubectl and operators need a server that runs independently of the test.
-
-An `EmbeddedCluster` has no locks. Every access takes place in the server's thread: over HTTP, or by `run`, which passes
-a function to the loop and waits for its result. `run` and `stop` use one lock, so that `run` cannot wait forever for a
-loop that has stopped.
+The cluster has no locks. So other threads use it over HTTP, or by `run`, which calls a function in the server's thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Virtual time: a clock that advances only on command, and a function that runs an event loop until nothing is ready.
+"""Virtual time: a clock that advances only on command.
 
-`VirtualClock.advance` fires one timer after the other, and lets the event loop finish the effects of each. So an hour
-takes only as long as the work of its timers.
+`VirtualClock.advance` fires one timer after the other, and lets the event loop finish the work of each. So an hour
+takes only as long as this work.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Helpers for objects on the wire: uids, random name endings, metadata in its usual order, Go's JSON errors."""
+"""Helpers for requests and JSON: uids, random name endings, metadata in Go's order, Go's errors about bad JSON."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
 """The base classes of batch policies and actions, and the types that policies and actions use.
 
-A policy inherits one or more of the classes below. Most classes have one method, which answers a question, for example
-which of two jobs comes first. If several policies answer a question, the class says how the answers are combined. A
-policy is made once per profile, with its arguments. The `Session` is the state of one pass (a scheduling round over all
-jobs); a policy reads the session's `Job`s and `Task`s. A task is a pod of a job. Orders such as `JobOrder` return keys;
-the smallest key comes first. A configuration lists policies in groups, the tiers.
+A policy answers questions, for example which of two jobs is placed first. Each question is a base class below, mostly
+with one method. The class says how the answers of several policies are combined.
 
-Queues and nodes are given as row numbers: of `session.queues` (a `QueueTable`) and of `session.nodes` (a `NodeTable`).
-`Amounts` are float64 arrays with one column for each resource of `session.axis` (a `ResourceAxis`). `Tasks` is a table
-of candidates for eviction; a mask over it has one bool per task.
+A pass is one scheduling round over all jobs; the `Session` is its state. A task is a pod of a job. Orders, such as
+`JobOrder`, return keys; the smallest key is first.
+
+Queues and nodes are given as row numbers of the tables `session.queues` and `session.nodes`. `Amounts` are arrays with
+one column for each resource. `Tasks` is a table of candidates for eviction; a mask has one bool for each.
 """
 
 from __future__ import annotations

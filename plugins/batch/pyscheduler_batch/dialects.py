@@ -1,7 +1,6 @@
 """A dialect: the object kinds by which a system, such as KAI, describes queues or jobs, and functions that read them.
 
-A `JobDialect` belongs to the entry of the same name in `podgroup.DIALECTS`. That entry says how pods name their group
-and which kinds define groups; the `JobDialect` reads the fields that only batch policies need.
+A `JobDialect` reads only the fields that batch policies need; `podgroup.DIALECTS` says how pods name their group.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""Respect PodDisruptionBudgets when a batch profile chooses victims; KAI and kube-batch read no budgets.
+"""Respect PodDisruptionBudgets when a batch profile chooses victims.
 
-The arg `disruptionBudgets` of `Batch` chooses the rule:
+By default, budgets are a preference: of victims that are otherwise equal, those whose eviction violates no budget are
+evicted first. The arg `disruptionBudgets` can make budgets strict, or turn them off.
 
-- `prefer` (the default): of victims that are otherwise equal, those whose eviction violates no budget are evicted
-  first.
-- `respect`: a job gets no room by an eviction that violates a budget.
-- `ignore`: budgets are not read.
-
-Evictions are counted as in kube-scheduler 1.36 (`filterPodsWithPDBViolation`).
+Differs from KAI and kube-batch: they read no budgets. Evictions are counted as in kube-scheduler 1.36
+(`filterPodsWithPDBViolation`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Node pools of KAI: a profile uses the nodes, queues and groups of one pool.
 
-A label names the pool of a node, a queue, a group or a pod without a group. A profile without a pool of its own takes
-the objects without this label. If the arg `nodePoolLabel` is empty, the profile takes all objects. Source:
-KAI-Scheduler `pkg/scheduler/conf/scheduler_conf.go` (GetLabelSelector), `cache/cluster_info/data_lister` (selection of
-objects) and `scheduler_util` (readiness of nodes).
+A label names the pool. A profile without a pool of its own takes the objects without this label.
+
+Source: KAI-Scheduler `pkg/scheduler/conf/scheduler_conf.go` (GetLabelSelector), `cache/cluster_info/data_lister`
+(selection of objects) and `scheduler_util` (readiness of nodes).
 """
 
 from __future__ import annotations

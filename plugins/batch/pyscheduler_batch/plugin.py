@@ -1,7 +1,7 @@
 """`Batch`: the plugin that makes its profile a batch profile, which schedules jobs by queues.
 
-Its args name a preset: the default actions and policies of one batch system, such as `kai`, `volcano` or `kube-batch`.
-The args may replace the lists of actions and policies.
+The arg `preset` names a batch system, such as `kai` or `volcano`. Its default actions and policies apply if the args do
+not replace them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`Preset`: the defaults of one batch system, such as KAI, and the names that a configuration for it may use.
 
-The defaults are a list of actions (`allocate`, `reclaim` ...) and a list of tiers. A tier is a list of policies, which
-answer questions of the actions, for example which of two jobs comes first. A configuration may replace both lists.
+The defaults are a list of actions (`allocate`, `reclaim` ...) and a list of policies in groups, the tiers.
 """
 
 from __future__ import annotations

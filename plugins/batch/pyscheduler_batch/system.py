@@ -1,9 +1,8 @@
 """The base class of batch systems: a subclass has the rules of one system, such as KAI, for the plugin `Batch`.
 
-Where systems differ, `Batch` calls its `System`, of which each profile has an object. The defaults are those of a
-system without special rules. A Python package registers its subclass under a name (`registry.add_system`), by which the
-arg `preset` of `Batch` chooses the system. A second base class, `status.reports.Reports`, has what a system writes into
-statuses, events and metrics.
+Where systems differ, `Batch` calls its `System`. Each profile has one. The methods of the base class are enough for a
+system without special rules. A Python package registers its subclass under a name (`registry.add_system`). The arg
+`preset` of `Batch` has this name.
 """
 
 from __future__ import annotations

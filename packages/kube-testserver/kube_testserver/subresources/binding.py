@@ -1,7 +1,6 @@
 """POST pods/<name>/binding or POST bindings: the request by which a scheduler assigns a pod to a node.
 
-The server sets the pod's node and condition `PodScheduled`, and removes the pod's nomination. It copies the annotations
-and labels of the binding, and the node's zone and region, to the pod. It does not check whether the node exists.
+The server does not check whether the node exists.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""POST pods/<name>/eviction: delete a pod if the disruption budgets allow it.
+"""POST pods/<name>/eviction: delete a pod if its disruption budget allows it.
 
-The check reads the status of the pod's budget, which a disruption controller updates. There is no check if the pod is
-Pending, has ended, or is being deleted. For pods that are not ready, `unhealthyPodEvictionPolicy` can make an
-exception. An eviction that uses the budget reduces the budget's allowed disruptions by one.
+The server reads the number of allowed disruptions from the budget's status, which a disruption controller updates.
 """
 
 from __future__ import annotations

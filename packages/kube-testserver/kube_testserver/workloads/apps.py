@@ -1,7 +1,7 @@
-"""Rules of Deployment, ReplicaSet, StatefulSet and DaemonSet: the objects that kube-controller-manager makes of them.
+"""Deployment, ReplicaSet, StatefulSet and DaemonSet: the objects that kube-controller-manager makes for them.
 
-Differs from kube-controller-manager: a changed template replaces all pods of a Deployment in one step, and no pods of a
-StatefulSet or a DaemonSet.
+Differs from kube-controller-manager: a changed template replaces all pods of a Deployment in one step. It replaces no
+pods of a StatefulSet or a DaemonSet.
 """
 
 from __future__ import annotations

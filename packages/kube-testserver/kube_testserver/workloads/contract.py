@@ -1,4 +1,4 @@
-"""The interface of a workload kind: a row of the table, whose rule returns the objects that a workload should have."""
+"""The type of a row in the table of workload kinds: a kind, and the function that returns the objects of a workload."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The loop over all workloads: create, update and delete objects as the rules of the workloads say.
+"""The loop over all workloads: create, update and delete the objects of each workload, such as its pods.
 
-Changes are collected for a moment. Then each workload concerned is processed once.
+Changes are collected for a moment, so that a workload that changes often is processed only once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rules of Job and JobSet: the pods and Jobs that their controllers make.
+"""Job and JobSet: the pods of a Job, and the Jobs of a JobSet.
 
 Differs from the real controllers: a failed pod is replaced without delay. Success policies, failure policies,
 deadlines, and limits for single indexes have no effect.

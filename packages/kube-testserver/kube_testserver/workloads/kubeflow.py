@@ -1,8 +1,9 @@
 """Jobs of Kubeflow: PyTorchJob, TFJob, XGBoostJob, JAXJob (training-operator) and MPIJob v2beta1 (mpi-operator).
 
-If a template has `schedulerName: volcano`, all pods of the job join a Volcano PodGroup with the job's name. The real
-operators create this PodGroup if they are configured with Volcano as gang scheduler. Differs from these operators:
-ended pods are not deleted, and elastic jobs do not grow.
+If a template has `schedulerName: volcano`, all pods of the job join a Volcano PodGroup with the job's name.
+
+Differs from these operators: ended pods are not deleted, and elastic jobs do not grow. The operators create the
+PodGroup only if they are configured with Volcano as gang scheduler.
 """
 
 from __future__ import annotations

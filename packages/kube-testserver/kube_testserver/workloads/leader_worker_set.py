@@ -1,8 +1,7 @@
 """LeaderWorkerSet: a StatefulSet of leaders, and for each leader a StatefulSet of its workers.
 
-The index labels of the pods come from the rule of StatefulSet; in a real cluster, a webhook adds them.
-
-Differs from the real controller: there are no rolling updates, and a failed pod does not restart its group.
+Differs from the real controller: there are no rolling updates, and a failed pod does not restart its group. In a real
+cluster, a webhook adds the index labels of the pods; here, the module `apps` adds them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Helpers of the rules of workload kinds: they read fields of objects, and build pods."""
+"""Helpers for the modules of workload kinds: read fields of objects, and build pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""RayCluster (KubeRay): the head and the workers; with the label for the scheduler Volcano, a Volcano PodGroup, too."""
+"""RayCluster (of KubeRay): the pods of the head and of the workers.
+
+If a label of the cluster names Volcano as the scheduler, a Volcano PodGroup is made, too.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""SparkApplication (spark-operator): the driver, and once it runs, the executors that it asks for.
+"""SparkApplication (spark-operator): the driver's pod and, once the driver runs, the pods of its executors.
 
-The default memory overhead of a pod is Spark's for JVM applications: a tenth, at least 384 MiB.
+By default, a pod requests a tenth more memory than Spark uses, at least 384 MiB more: Spark's default for JVM programs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of workload kinds: for each kind, the rule that returns the objects of a workload."""
+"""The table of workload kinds: for each kind, the function that returns the objects of a workload, such as its pods."""
 
 from __future__ import annotations
 

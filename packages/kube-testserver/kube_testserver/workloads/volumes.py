@@ -1,9 +1,8 @@
 """PersistentVolumeClaim: each claim that names no volume gets a new volume, not tied to a node.
 
-With `WaitForFirstConsumer`, the claim waits until the scheduler has named the node of a pod. The claim also waits for a
-StorageClass that does not exist yet.
+With `WaitForFirstConsumer`, the claim first waits until the scheduler has chosen the node of a pod.
 
-Differs from kube-controller-manager: a claim without a class gets a volume, too, and no claim gets a volume that a
+Differs from kube-controller-manager: a claim without a class gets a volume, too. A claim never gets a volume that a
 client created.
 """
 

@@ -1,1 +1,1 @@
-"""Bind pods by KAI's BindRequests: the Bind plugin that writes these objects, and the binder that carries them out."""
+"""Bind pods as KAI does: a plugin writes a BindRequest object for each pod, and the binder binds the pod."""

@@ -1,8 +1,6 @@
-"""The Bind plugin `BindRequest`: like KAI's scheduler, it leaves the binding of a pod to a program called the binder.
+"""The Bind plugin `BindRequest`: like KAI's scheduler, it leaves the binding of a pod to another program, the binder.
 
-The plugin creates a BindRequest, which is an object of KAI, and waits until the pod is bound or the request has failed.
-After a failure, the pod is scheduled again. When a scheduler starts, the pods of unfinished requests take room on the
-requested nodes. The scheduler deletes requests whose node has no room any more.
+The plugin creates an object, the BindRequest. It waits until the pod is bound or the request has failed.
 
 Source: KAI-Scheduler, `pkg/scheduler/cache/cache.go` (createBindRequest, cleanStaleBindRequest), `cluster_info.go`
 (snapshotBindRequests).

@@ -1,11 +1,9 @@
 """`BindRequestReconciler`: the binder, which binds the pods of BindRequests, and writes the result into the requests.
 
-The binder is a plugin, and works while its process holds the leader's lease. `pyscheduler binder` runs it without
-scheduling pods. The binder repeats a failed binding up to `backoffLimit` times: after 1 s, then after twice as long
-each time. The number of failures is in the status, so a restarted binder continues the count.
+The status of a request counts failed bindings, so a restarted binder continues the count.
 
-Differs from KAI's binder: each failure is counted, the phase stays `Pending` until the last failure, a failure is never
-reported as a successful binding, and a request with the UID of its pod never binds a newer pod of the same name. This
+Differs from KAI's binder: each failure is counted, the phase stays `Pending` until the last failure, and a failure is
+never reported as a successful binding. A request with the UID of its pod never binds a newer pod of the same name. This
 binder refuses requests with `resourceClaimAllocations` and those for a fraction of a GPU. Source: KAI-Scheduler,
 `pkg/binder/controllers/bindrequest_controller.go`, `pkg/binder/binding/binder.go`.
 """

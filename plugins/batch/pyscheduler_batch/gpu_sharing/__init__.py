@@ -1,1 +1,1 @@
-"""Fractions of GPUs as in KAI: the pods that share each GPU, and the pods that reserve these GPUs."""
+"""Fractions of GPUs as in KAI: pods share a GPU, and one more pod reserves the whole GPU for them."""

@@ -1,7 +1,6 @@
 """Record the pods that share each GPU of a node, and how much of the GPU each pod has.
 
-A share is recorded when a pod with the label `runai-gpu-group` is seen, and when the plugin `GpuSharing` reserves GPUs
-for a pod. Shares of pods that are evicted only in a simulation are kept apart.
+A share is recorded when a pod with the label `runai-gpu-group` is seen, or when the plugin `GpuSharing` reserves it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The devices of all nodes as arrays, for filters and scores that look at single GPUs. A device is a GPU here.
+"""The GPUs of all nodes as arrays, for filters and scores that look at single GPUs. The code calls a GPU a device.
 
-`GpuBooks` records the shares of devices by name of the node. `DeviceColumns` has them by row of the snapshot, and reads
-a row again if the node or its shares changed. The columns are also right while the scheduler tries changes of the
-snapshot that it will undo.
+A row is read again if its node or the shares of its GPUs changed.
 """
 
 from __future__ import annotations

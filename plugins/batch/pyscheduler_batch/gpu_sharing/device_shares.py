@@ -1,9 +1,8 @@
-"""Shares of GPUs: find the devices of a node that have enough free for a share, and choose those that a pod gets.
+"""Find the GPUs of a node with enough room for a pod's share, and choose some of them.
 
-A device is a GPU here. All devices of a node have the same capacity: their memory in MiB, rounded down to hundreds. If
-the labels of the node do not say it, the capacity is 100, and a fraction is in percent. A device is whole as long as no
-pod has a share of it. Source: KAI-Scheduler, `pkg/scheduler/api/node_info/gpu_sharing_node_info.go`,
-`pkg/scheduler/gpu_sharing`.
+All GPUs of a node have the same capacity: their memory in MiB, rounded down to hundreds, or 100 if it is unknown.
+
+Source: KAI-Scheduler, `pkg/scheduler/api/node_info/gpu_sharing_node_info.go`, `pkg/scheduler/gpu_sharing`.
 """
 
 from __future__ import annotations

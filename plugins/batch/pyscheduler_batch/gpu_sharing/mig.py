@@ -1,4 +1,4 @@
-"""MIG: GPUs that the device plugin has partitioned, which pods cannot share by fractions.
+"""MIG: GPUs that the device plugin has partitioned. Pods cannot share these GPUs by fractions.
 
 Source: KAI-Scheduler, `pkg/scheduler/api/node_info` (PredicateByNodeResourcesType), `pkg/scheduler/api/common_info`.
 """

@@ -1,9 +1,9 @@
 """`GpuSharing`: fractions of GPUs by KAI's annotations `gpu-fraction`, `gpu-memory` and `gpu-fraction-num-devices`.
 
 A pod with a fraction requests no GPU from the device plugin. Instead, a *reservation pod* requests the whole GPU. The
-label `runai-gpu-group` names the GPU, on the reservation pod and on the pods that share the GPU. Filter finds nodes
-with room for the fraction, Reserve chooses the GPUs, and PreBind writes the label and creates missing reservation pods.
-Nothing isolates the pods on a GPU from each other.
+label `runai-gpu-group` has the same value on the reservation pod and on the pods that share this GPU. Filter finds
+nodes with room for the fraction, and Reserve chooses the GPUs. PreBind writes the label, and creates missing
+reservation pods. Nothing isolates the pods on a GPU from each other.
 
 Source: KAI-Scheduler, `pkg/scheduler/gpu_sharing`, `pkg/scheduler/api/node_info`,
 `pkg/binder/binding/resourcereservation`.

@@ -1,9 +1,6 @@
-"""Reservation pods: created before the first pod shares a GPU, deleted when no pod shares it any more.
+"""Reservation pods: created before the first pod shares a GPU, deleted when no pod shares the GPU any more.
 
-A reservation pod requests one whole GPU, so that neither the kubelet nor another scheduler gives the GPU away. The
-program in the reservation pod writes the index of the GPU into an annotation of this pod. If a sharing pod has KAI's
-annotation `runai/shared-gpu-configmap`, the scheduler writes the indexes into ConfigMaps before it binds the pod. In
-this module, a device is a GPU.
+A reservation pod requests one whole GPU, so that neither the kubelet nor another scheduler gives the GPU away.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The interface of `GpuSharing` for other plugins, which use it without importing `GpuSharing`.
+"""The interface by which other plugins use `GpuSharing` without importing it.
 
-Policies of a batch profile find a `SharedRoom` in their session (the state of a scheduling round). Plugins that score
-nodes by their GPUs find the `GpuSharing` of their profile under `SHARED_KEY`. A plugin that decides which GPUs a pod
-gets is a `DevicePolicy`, and registers itself under `POLICY_KEY`.
+For example, a plugin that decides which GPUs a pod gets is a `DevicePolicy`, and registers itself under `POLICY_KEY`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The resource axis: the column of each resource in arrays of amounts.
+"""The resource axis: it says which column of an array of amounts belongs to which resource.
 
-Units: `cpu` in millicores; `memory` and `ephemeral-storage` in bytes; `pods` and extended resources in whole numbers,
-or in fractions if the system shares devices. The dtype is float64; infinity means unlimited.
+Units: `cpu` in millicores; `memory` and `ephemeral-storage` in bytes; other resources in whole numbers, or fractions
+for shared devices. Infinity means unlimited.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`BatchPlugin`: the interface by which the passes of a profile ask the profile's plugin about queues, jobs and nodes.
+"""`BatchPlugin`: the methods that a scheduling round calls on its profile's plugin.
 
-A pass is one round of scheduling over all jobs. The plugin `Batch` implements the interface.
+The plugin `Batch` implements them. They are about queues, jobs and nodes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`JobSpec`: the settings of a job, read from its PodGroup, in one form for all batch systems.
 
-The package `podgroup` reads members and minimum. `JobSpec` adds queue, priority, sub-groups and protection from
-eviction.
+They are the queue, the priority, the sub-groups and the protection from eviction.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Memory of a batch profile: the data that its policies and actions keep from one pass to the next.
+"""The data that the policies and actions of a batch profile keep from one scheduling round to the next.
 
-A pass is one scheduling round over all jobs. To read only changed jobs again, policies and actions may keep what they
-computed. `Memory` tells them which jobs changed: those that were rebuilt, placed or evicted, and those that are gone.
+`Memory` tells policies and actions which jobs changed, so that they read only these jobs again.
 """
 
 from __future__ import annotations

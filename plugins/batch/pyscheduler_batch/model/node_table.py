@@ -1,4 +1,4 @@
-"""The table of nodes in a scheduling round: allocatable amounts, free amounts, and free amounts after evictions."""
+"""The table of nodes in a scheduling round: amounts that are allocatable, free now, and free after evictions end."""
 
 from __future__ import annotations
 

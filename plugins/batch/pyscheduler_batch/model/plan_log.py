@@ -1,4 +1,4 @@
-"""For each job and action, the best rejected eviction plan and the reason, for `pyscheduler explain job`."""
+"""The best eviction plan that an action rejected for a job, and the reason, for `pyscheduler explain job`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The objects that describe queues.
 
 Their CRDs come from other projects and may have no validation. So `spec` and `status` are kept as they were decoded,
-and the reader of a system checks each value. Most bad values make only their field unusable, and not the object.
+and each value is checked when it is read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of queues in a scheduling round: the tree, and what the jobs of each queue hold at the moment."""
+"""The table of queues in a scheduling round: their tree, and the resources that the jobs of each queue have now."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A session: the state of one pass (a scheduling round of a batch profile), with its jobs, queues and nodes.
+"""A session: the state of one scheduling round of a batch profile, with its jobs, queues and nodes.
 
-The session does no I/O. It works on tables, asks a `Placer` on which nodes a task (a pod of a job) could run, and gives
-its decisions to `Effects`.
+The session does no I/O. A `Placer` says which nodes can run a task (a pod of a job); `Effects` carries out the
+decisions.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A statement: simulated placements and evictions, which a scheduling round carries out or undoes.
 
-A change updates the task (a pod of a job), the counts of its job, the node table and the sums of queues together, and
-tells the filters and the policies that listen. `rollback` undoes the changes since a checkpoint. `commit` turns the
-remaining changes into decisions; a binding or an eviction that fails at once is undone alone. Source: KAI-Scheduler
-`framework/statement.go`, Volcano `framework/statement.go`.
+`rollback` undoes the changes since a checkpoint. `commit` turns the remaining changes into decisions. If a binding or
+an eviction fails at once, `commit` undoes only this one.
+
+Source: KAI-Scheduler `framework/statement.go`, Volcano `framework/statement.go`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The sub-groups of a job and their minimums: KAI's tree of sub-groups, or Volcano's policies and roles.
 
-A running gang is broken if it lost members and is below its minimum. A raised minimum alone does not break a gang. So a
-running job is compared with `Job.reached`: the smallest minimums that the job and its sub-groups had since they
-started. Once a member has succeeded, the other members keep their nodes. Jobs with Volcano's sub-group policies are
-compared with their present minimum.
+A gang is broken if it lost members and is below its minimum. A raised minimum alone breaks no gang, so `Job.reached`
+has the job's earlier minimums.
 """
 
 from __future__ import annotations

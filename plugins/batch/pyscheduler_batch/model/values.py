@@ -1,7 +1,7 @@
-"""Parse values from the objects of queues and pod groups; a value that cannot be used is reported and replaced.
+"""Parse values from the objects of queues and pod groups.
 
-No reader raises. A reader with the parameter `warnings` adds a sentence that names the field, the bad value and what
-counts instead.
+No function raises for a bad value: it returns a replacement. With the parameter `warnings`, it also adds a sentence
+about the field, the bad value and the replacement.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Connect batch profiles to a scheduler, which then schedules the pods of these profiles in passes over all jobs."""
+"""Connect batch profiles to a scheduler, which then schedules their pods in rounds over all jobs, not one by one."""
 
 from __future__ import annotations
 

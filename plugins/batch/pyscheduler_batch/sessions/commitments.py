@@ -1,7 +1,8 @@
 """The states of jobs that a batch profile keeps from pass to pass, such as promised nodes and backoffs.
 
 A pass is one scheduling round over all jobs, and decides anew. Without these states, other jobs would take the nodes of
-victims, gangs would stay partly bound, and jobs would evict each other without end. A job may have several states:
+a job's victims, gangs would stay partly bound, and jobs would evict each other without end. A job may have several
+states:
 
     state     begins when                        effect on the job                  ends when
     --------  ---------------------------------  ---------------------------------  --------------------------------
@@ -22,18 +23,11 @@ victims, gangs would stay partly bound, and jobs would evict each other without 
     held      it is evicted because it has lost  it is not placed                   its backoff ends
               tasks
 
-- A promise lasts 60 s, and longer if pods are evicted for it: by their grace period.
-- "The jobs that took its room" includes those that evicted these jobs in turn: if B evicts A, and C evicts B, then A
-  may evict neither B nor C.
-- A task is *lost* if its binding failed, or if it waits because its queue is at the limit. After more than three failed
-  bindings, its node is not promised any more.
-- A backoff lasts 10 s, doubled each time, at most 10 minutes, and is forgotten 10 minutes after its end.
-- An evicted job has a *rest*: a backoff, or 10 minutes if the job was moved to other nodes. The rest doubles only if
-  the job was placed again and then lost its minimum of tasks.
-- If the victims of a job held enough for its waiting tasks, the job evicts nobody else until its promise ends, or
-  something changes from outside.
-- A change from outside is a new job or resource, a change of a node, queue, share or priority class, or a pod that
-  ends without an eviction.
+- A promise lasts 60 s, and longer if pods are evicted for it.
+- A task (a pod of the job) is *lost* if its binding failed, or if it waits because its queue is at the limit.
+- A backoff lasts 10 s, doubled each time, at most 10 minutes. The *rest* of an evicted job is such a backoff, or 10
+  minutes if the job was moved to other nodes.
+- A change from outside is, for example, a new job, a changed node, or a pod that ends without an eviction.
 """
 
 from __future__ import annotations

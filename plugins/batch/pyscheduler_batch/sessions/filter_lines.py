@@ -1,13 +1,7 @@
-"""Ask the filters why nodes reject the pods that wait for room; the texts on these pods quote the answer.
+"""Ask the filters why nodes reject the pods that wait for room; the messages on these pods quote the answer.
 
-An answer is a line such as "0/3 nodes are available: 3 Insufficient cpu." A pass (a scheduling round over all jobs)
-compares amounts itself, and often asks no filter about a job that fits nowhere. So the filters are asked after the
-pass. Pods that the filters treat alike share a line, found for one of these pods. A token bucket limits the questions
-to 4 per second, and 32 at once.
-
-A line is asked for again every 10 s, or less often if there are many lines. It is replaced if its reasons or the number
-of nodes changed. If only the numbers of nodes by reason changed, it stays: otherwise all waiting pods would be written
-again and again while a cluster fills.
+An example is "0/3 nodes are available: 3 Insufficient cpu." Scheduling rounds ask few filters about such pods, so they
+are asked afterwards.
 """
 
 from __future__ import annotations
@@ -92,6 +86,7 @@ class FilterLines:
                 line.is_current = False
                 continue
             text = self._ask(line.pod)
+            # If only numbers of nodes changed, keep the line: else a filling cluster would rewrite all its pods.
             if _shape(text) != _shape(line.text):
                 line.is_current = False
                 line = FilterLine(text, pod=line.pod)

@@ -1,6 +1,6 @@
-"""The minimums that gangs have reached: a gang that falls below its minimum without an eviction is broken.
+"""Remember the minimums that gangs have reached, to find gangs that later lose members without an eviction.
 
-`model.sub_groups` has the rules. The minimums are not kept in the jobs, because a job is often rebuilt from its pods.
+The minimums are not kept in the jobs, because a job is often rebuilt from its pods.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Deallocate devices of unused resource claims, if these devices are the reason that a pod fits on no node.
 
-If a binding fails after devices were allocated, the claim keeps these devices, so the pod can only run on their node.
-If that node has become full, the PostFilter of DynamicResources deallocates the devices. Batch profiles call no other
-PostFilter plugin, because their actions choose victims.
+The PostFilter of DynamicResources does this. Batch profiles call no other PostFilter plugin, because their actions
+choose victims.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Cache the filter results of pods for which only node objects matter; the results hold until a node object changes.
+"""Cache the filter results of pods for which only node objects matter.
 
-The result of a pod is not cached if an active filter reads anything else, or if some pod of the cluster has
-anti-affinity to others. The results of two filters are left out. NodeResourcesFit is one, because a session (one
-scheduling round) compares amounts itself. GpuSharing is the other, because each eviction and each placement may change
-how pods share GPUs; the placer asks it again.
+A result is valid until a node object changes. Two filters are left out: NodeResourcesFit, because a scheduling round
+compares amounts itself, and GpuSharing, because each placement may change its results.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`SnapshotPlacer`: run the filter and score plugins of a profile for the pods of one pass (a round over all jobs).
+"""`SnapshotPlacer`: run the filter and score plugins of a profile for the pods of one scheduling round.
 
-The plugins run on a snapshot of the cluster. First, the placer removes from the snapshot the pods that are being
-deleted or evicted. Then it adds and removes pods as the pass decides. At the end of the pass, it undoes these changes.
+The plugins see a snapshot of the cluster. The round's placements and evictions change the snapshot, and are undone in
+it at the end.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""The first action of each pass (a scheduling round over all jobs): place jobs on the nodes that are promised to them.
+"""The first action of each scheduling round: place jobs on the nodes that earlier rounds promised to them.
 
-The actions of a batch system know nothing of promises from earlier passes (`commitments.py`). So this action runs
-before them, and places the tasks (pods) of jobs with promises. A task that would wait on its promised node takes idle
-room on another node if there is some. The action also repeats evictions that a crash interrupted.
-
-A job gets nothing from this action if a limit of a queue or a policy (`PromiseGate`) refuses the tasks now, or if the
-promised node of one task cannot take the task any more. kube-batch evicts for one task at a time; there, only the task
-whose node is lost gets nothing.
+For example, an earlier round evicted pods from these nodes for the job (see `commitments`). The actions of batch
+systems know nothing of promises.
 """
 
 from __future__ import annotations

@@ -1,12 +1,6 @@
 """Read from API objects what an earlier leader, or a crash, left: promised nodes, victims, and interrupted evictions.
 
-- A promise is a node whose room is kept for a pending pod, read from its `nominatedNodeName`. A gang without sub-groups
-  and roles is also promised any nodes for the rest of its minimum, in two cases: some of its pods are bound and none
-  was evicted, or victims are still ending for it.
-- A victim is a pod that is being deleted and has the condition `DisruptionTarget`. The message of the condition names
-  the job that gets the room, if any. The annotation `last-eviction-timestamp` of a PodGroup also tells of victims.
-- An interrupted eviction is a pod that has a node and this condition, but is not being deleted. The eviction may be
-  repeated in two cases: the first pass keeps the promise of the named job, or the pod's gang is below its minimum.
+Promised nodes are in `nominatedNodeName` of pending pods. Victims have the condition `DisruptionTarget`.
 """
 
 from __future__ import annotations

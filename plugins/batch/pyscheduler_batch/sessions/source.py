@@ -1,11 +1,7 @@
 """The passes (scheduling rounds over all jobs) of a batch profile: decide when a pass is due, and run it.
 
-The usual causes of a pass are:
-
-- A pod, a node, a queue, a pod group or a priority class has changed.
-- The shares of queues have changed.
-- A binding or an eviction has failed.
-- A time has come, such as the end of a backoff or of a protection from eviction.
+A pass is due after a change of a pod, a node, a queue, a pod group or a priority class. It is also due when a binding
+or an eviction has failed, or a backoff ends.
 
 The pass starts at least 10 ms after the first cause, and at least 50 ms after the start of the last pass. A pass is cut
 short after 1 s if it has made a decision, and the next pass is due at once. Without a decision, it is cut short after

@@ -1,8 +1,6 @@
-"""Carry out the decisions of a pass (a scheduling round over all jobs): nominate nodes, evict pods, and bind jobs.
+"""Carry out the decisions of a scheduling round: nominate nodes, evict pods, and bind jobs.
 
-The cluster may have changed during the pass. So before a task (a pod of a job) is bound, the filters run again for its
-node. For these filters, pods that are being deleted still take room. If the node of one task cannot be reserved, the
-reservations for the job's other tasks in this pass are undone, and the next pass decides again.
+The cluster may have changed during the round. So before a pod is bound, the filters run again for its node.
 """
 
 from __future__ import annotations

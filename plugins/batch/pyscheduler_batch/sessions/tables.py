@@ -1,8 +1,7 @@
-"""The cluster as tables of queues, jobs, tasks and nodes, kept from pass to pass (scheduling rounds over all jobs).
+"""The cluster as tables of queues, jobs, tasks (pods) and nodes, kept from one scheduling round to the next.
 
-At the start of a pass, `refresh` rebuilds the jobs whose pods or descriptions have changed. If a queue, a priority
-class, the list of nodes or the resources have changed, it rebuilds everything. A session (the state of one pass) works
-on copies of the node and queue tables. It changes the tasks without a copy, and they are reset after the pass.
+A round rebuilds only the jobs that changed. It rebuilds everything if, for example, a queue or the list of nodes
+changed.
 """
 
 from __future__ import annotations

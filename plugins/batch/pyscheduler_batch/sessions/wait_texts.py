@@ -1,10 +1,7 @@
 """Write on the pods of a batch profile why they wait: in a condition, and in an event.
 
-A text is a list of reasons. A new first reason is written at once, except for reasons that often last a moment only,
-such as missing pods. Other changes are written 1 s later, because the amounts in a text may change with every
-scheduling round. At most 200 of these later writes happen per second, the oldest first.
-
-For pods that wait for room, the text also says why the filters reject the nodes (`filter_lines.py`).
+A new first reason is usually written at once. Other changes are written later, because amounts in the text may change
+with every scheduling round.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Check the arguments of policies, so that a policy gets a usable value or none.
 
-A value that cannot be used causes a warning, and is left out or replaced by the nearest usable one. KAI, Volcano and
-kube-batch log such a value, and use the default.
+A value that cannot be used causes a warning, and is left out or replaced by the nearest usable one.
+
+Differs from KAI, Volcano and kube-batch: they log such a value, and use the default.
 """
 
 from __future__ import annotations

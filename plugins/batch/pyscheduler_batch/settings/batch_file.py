@@ -1,8 +1,6 @@
 """Read the configuration file of a batch system, such as KAI, as the configuration of a scheduler with one profile.
 
-The file contains `actions`, `tiers`, or both. It may also be the ConfigMap in which the system keeps them, or the
-object from which the system's operator makes them, such as KAI's SchedulingShard. The profile enables the plugin
-`Batch`, whose args are the content of the file, and disables `DefaultPreemption`.
+The profile enables `Batch` with the content of the file as args, and disables `DefaultPreemption`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
 """Read the configuration of a batch profile, in any of its three forms.
 
-The forms are:
-
-- the args of the plugin `Batch`
-- the configuration file of a batch system, with the keys `actions` and `tiers`
-- under the key `shard`, the spec of an object that has the settings instead of the file, such as KAI's SchedulingShard
-
-Unknown names in `actions` and `tiers`, and parts of a wrong type, are a `ConfigError`. Unknown arguments, and most
-unknown keys, cause a warning.
+The forms are the args of the plugin `Batch`, the configuration file of a batch system, and the spec of an object with
+such settings, for example KAI's SchedulingShard.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Write the results of batch scheduling: statuses of queues and groups, and events worded as each batch system does."""
+"""Write the results of batch scheduling: statuses of queues and groups, and events in each batch system's words."""

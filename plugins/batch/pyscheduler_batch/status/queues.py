@@ -1,8 +1,6 @@
-"""The sums of queues: what their jobs hold and request.
+"""Sum up the resources that the jobs of each queue hold and request.
 
-The sums are kept by job, so that only changed jobs are added up again. A pod holds its request from its binding until
-it has ended or is being deleted. An evicted pod counts until its deletion has begun, because the deletion may be
-refused.
+An evicted pod counts until its deletion has begun, because the API server may refuse the deletion.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The reports of a batch system about jobs and queues: in statuses, events and metrics.
+"""The base class `Reports`: it says what a batch system writes about jobs and queues into statuses, events and metrics.
 
-`StatusReporter` and `Statuses` do what all systems share, such as limiting the rate of writes. Where systems differ,
-both call the `Reports` object of the profile's `System`. The base class `Reports` is enough for a system without
-statuses.
+`StatusReporter` and `Statuses` call it. They do the work that all systems share, such as limiting the rate of writes.
 """
 
 from __future__ import annotations

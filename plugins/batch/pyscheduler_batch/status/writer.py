@@ -1,9 +1,7 @@
-"""Write statuses and annotations at a limited rate, and only what differs.
+"""Write statuses and annotations at a limited rate, and only if they differ.
 
-Successful writes to an object are at least 1 s apart. A write is one patch or several. Each patch names the newest
-known version of the object. If another writer was faster, the API server refuses the patch, and the write is repeated
-after 0.1 s. After other failures, it is repeated after 1 s. Both pauses double with each failure in a row, up to 5
-minutes.
+Successful writes to an object are at least 1 s apart. If another writer was faster, the API server refuses the write,
+and it is repeated.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Count what queues hold over time: the integral of their amounts over a window, with decay.
+"""Count the past use of queues; recent use counts more.
 
-The use of a queue is what it held in the window, divided by the capacity of the cluster in the window. Both sums are
-weighted by 0.5^(age / half-life). The window is stored in about 32 parts. A sliding window drops its oldest part as a
-whole; within a part, the decay is exact. Source: KAI-Scheduler `docs/time-based-fairshare`; the formula is that of
-`usagedb/prometheus`, which adds up samples.
+The use of a queue is what it held in a window of time, divided by the cluster's capacity in this window. Both sums are
+weighted by 0.5^(age / half-life).
+
+Source: KAI-Scheduler `docs/time-based-fairshare`; the formula is that of `usagedb/prometheus`, which adds up samples.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Save the past use of queues in a ConfigMap, so that a restarted scheduler or a new leader continues the count.
 
-`data` has the names of queues and resources, the half-life, and the times of the window's parts, as JSON. `binaryData`
-has the sums of each part, as 32-bit floats compressed with zlib: the capacity of the cluster, and the use of each
-queue. If the sums take more than 700,000 bytes, the oldest parts are left out.
+If the sums take more than 700,000 bytes, the oldest parts are left out.
 """
 
 from __future__ import annotations

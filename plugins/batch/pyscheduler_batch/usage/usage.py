@@ -1,8 +1,7 @@
 """The past use of one profile's queues, counted by the scheduler or read from Prometheus.
 
-Shares of queues get new figures once per fetch interval. If the scheduler counts the use itself, the leader writes the
-counts to a ConfigMap at the same interval, and a new leader continues them. The time between the last write and the
-start of the new leader is not counted.
+If the scheduler counts, the leader saves the counts in a ConfigMap at an interval. So a new leader misses only the time
+since the last save.
 """
 
 from __future__ import annotations

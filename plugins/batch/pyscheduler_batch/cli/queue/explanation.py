@@ -1,6 +1,6 @@
-"""Explain why a job waits: one line for each check, with a stable reason code if the check holds the job back.
+"""Explain why a job waits: one line for each check, with a reason code if the job fails the check.
 
-The code is that of the job's batch system, such as KAI, if the system has one. `docs/reference/cli.md` lists the codes.
+`docs/reference/cli.md` lists the codes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Build the tables of queues and jobs that `pyscheduler queue` shows.
 
-There is one set of tables for each dialect (the kinds of queues and pod groups of one system, such as KAI). A pod
-without a group is in the tables of the dialect to which its schedulerName belongs.
+The objects of each system, such as KAI or Volcano, are in tables of their own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Add to `pyscheduler explain POD` the steps that the pod's job has on its way to its nodes.
+"""Add to `pyscheduler explain POD` the checks of the pod's job that `kubectl queue explain` shows.
 
-The steps are those of `kubectl queue explain`, and at most one about the other pods of the gang. If no profile of the
-configuration has the schedulerName of the pod, the default configuration of the batch system is assumed.
+If no profile of the configuration has the pod's schedulerName, the default configuration of the batch system is used.
 """
 
 from __future__ import annotations
