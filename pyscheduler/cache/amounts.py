@@ -1,8 +1,7 @@
-"""A table of amounts of resources: a line for each quantity, such as the requested CPU, and an entry for each node.
+"""The amounts of resources of all nodes, as one array.
 
-The table is one int64 array, so the amounts of a node are written with one assignment. Each line is contiguous in
-memory. An extended resource gets a line when the first node has any of it. If no line is left, lines of zeros are
-dropped.
+A *line* of the array has one quantity, such as the requested CPU, for all nodes. An extended resource gets a line when
+the first node has any of it.
 """
 
 from __future__ import annotations

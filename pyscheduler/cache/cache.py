@@ -1,15 +1,12 @@
 """Nodes and the pods on them, as the informers report them and as the scheduler assumes them.
 
 A scheduling cycle *assumes* a pod on a node, so that the next cycle counts the pod before the API server knows of it.
-When the informer reports the pod as bound, the assumption is confirmed, or corrected if the pod is on another node. If
-the binding fails, the pod is *forgotten*.
+When the informer reports the pod as bound, the assumption is confirmed. If the binding fails, the pod is *forgotten*.
 
-Nodes and pods come on separate watches. So a pod may be known before its node, and a node may be deleted before its
-pods. Then the cache has a NodeInfo with pods but without a node object. A snapshot does not get such a NodeInfo.
+Nodes and pods come on separate watches. So the cache may know a pod before its node. A snapshot leaves out such nodes.
 
-A change gives the node's NodeInfo a generation above all others, and moves the NodeInfo to the end of a list. To update
-a snapshot, the cache walks back from the end of the list to the generation that the snapshot has seen. The confirmation
-of an assumption is usually no change.
+Each change gives the node's NodeInfo the highest generation, and moves it to the end of a list. To update a snapshot,
+the cache walks back from the end of the list to the generation that the snapshot has seen.
 
 Source: kube-scheduler 1.36, `backend/cache/cache.go`.
 """

@@ -1,8 +1,7 @@
 """A log of the rows of a snapshot that changed.
 
-A reader that keeps data by row asks which rows changed since its last question. So after a few changes, the reader
-has little work, however many nodes there are. Changes that are undone, as in a search for victims, are logged, too. The
-log lists the latest changes. For older changes, it has the position of each row's last change.
+A reader that keeps data by row asks which rows changed since its last question. So a few changes cost little, however
+many nodes there are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The policy `gang` of kube-batch: it refuses, orders and protects jobs by their minimum of pods.
+"""The policy `gang` of kube-batch, about jobs with a minimum of pods.
+
+It refuses jobs with fewer pods, places jobs without their minimum first, and protects jobs at their minimum from
+eviction.
 
 Source: kube-batch `plugins/gang`, `api/job_info.go`.
 """

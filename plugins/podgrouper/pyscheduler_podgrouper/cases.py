@@ -1,8 +1,7 @@
 """Compute the pod groups for test cases in files.
 
-A case has a `workload` (the top owner of the pods), its `pods`, and optionally: the `chain` of owners between them,
-further objects (`cluster`), settings (`config`), and objects that may not be read (`faults.forbidden`). The result
-has the group of each pod, or an error. An expected result in a case is ignored.
+A case has a `workload` (the top owner of the pods), its `pods`, and if needed further objects and settings. The result
+has the group of each pod, or an error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Read cluster objects for the grouping rules: from watches, else by a request to the API server.
+"""Read cluster objects that are needed to group pods: from watches, else by a request to the API server.
 
-Rules can read only kinds that are watched; users add kinds in `extraOwners`. PodGroups, PriorityClasses and the
-ConfigMap of defaults are never requested. If the watch does not show one of these, it is treated as missing.
+Only watched kinds can be read; users add kinds in `extraOwners`.
 """
 
 from __future__ import annotations

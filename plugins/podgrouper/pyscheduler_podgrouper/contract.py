@@ -1,7 +1,7 @@
-"""The interface of a rule: what it reads, what it returns, and the row of the table that names it.
+"""The interface of a rule: the function that computes the pod groups of one kind of workload.
 
-A rule is a pure function `(top, chain, pod, lookup) -> GroupPlan`. It reads other objects through `lookup` only. If
-`lookup` does not have an object, the object may be requested from the API server. Then the rule is called again.
+A rule reads other objects through `lookup` only. If `lookup` lacks an object, the object may be requested from the API
+server; then the rule is called again.
 """
 
 from __future__ import annotations

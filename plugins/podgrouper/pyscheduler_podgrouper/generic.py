@@ -1,6 +1,6 @@
-"""The rule for workloads of any kind: name, queue, priority, preemptibility and topology of their group.
+"""The pod group of a workload of any kind: its name, queue, priority, preemptibility and topology.
 
-Most rules of particular kinds start from the result of this rule. Source: KAI-Scheduler,
+The code for most particular kinds starts from this group. Source: KAI-Scheduler,
 `pkg/podgrouper/podgrouper/plugins/defaultgrouper`, `pkg/podgrouper/topowner`.
 """
 

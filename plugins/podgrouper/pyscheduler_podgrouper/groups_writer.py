@@ -1,8 +1,7 @@
-"""Write the pod groups that rules planned, and make pods members of them.
+"""Write planned pod groups to the API server, and make pods members of them.
 
-Groups and memberships are also added to `PodGroups.directory`, the scheduler's record of groups. So the scheduler can
-schedule these pods before the watch reports the changes. Groups are written immediately, because their pods wait for
-them. At most eight pods are patched at a time, so that bindings need not wait for many patches.
+The groups are also added to the scheduler's own record of groups. So it can schedule the pods before the watch reports
+the changes.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ __all__ = ["GroupsWriter", "Member", "membership_patch"]
 
 _log = logging.getLogger(__name__)
 
-#: How many pods are written at a time.
+#: How many pods are written at a time; with more, bindings would wait for these writes.
 _PATCHES: Final = 8
 #: Namespace and name.
 _Key: TypeAlias = tuple[str, str]

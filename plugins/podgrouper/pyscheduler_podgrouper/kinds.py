@@ -1,6 +1,6 @@
-"""The kinds that the PodGrouper watches: workloads, their owners, and objects that rules look up.
+"""The kinds of objects that the PodGrouper watches: workloads, their owners, and other objects that it reads.
 
-Of most kinds, only the fields that rules read are decoded.
+Of most kinds, only the fields that are used are decoded.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Plan the group of a pod: find the pod's owners, call the rule of the top owner, and add the node pool's label.
+"""Plan the group of a pod: find the pod's owners, and call the function for the kind of the top owner.
 
-Some kinds of top owners are passed over; then the rule of the owner below counts. A pod without owners that names a
-group of a user is left alone. Source: KAI-Scheduler, `pkg/podgrouper/pod_controller.go` and
-`pkg/podgrouper/podgrouper/plugins/skiptopowner`.
+Some kinds of top owners are passed over. Then the owner below counts as the top owner.
+
+Source: KAI-Scheduler, `pkg/podgrouper/pod_controller.go` and `pkg/podgrouper/podgrouper/plugins/skiptopowner`.
 """
 
 from __future__ import annotations

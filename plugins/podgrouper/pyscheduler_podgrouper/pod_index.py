@@ -1,4 +1,4 @@
-"""Indexes of pods by label and by group, so that a rule finds the other pods of a workload fast."""
+"""Indexes of pods by label and by group, to find the other pods of a workload fast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of workload kinds: for each kind, the rule that groups its pods.
+"""The table of workload kinds: for each kind, the function that groups its pods.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/hub`.
 """

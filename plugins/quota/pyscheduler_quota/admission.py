@@ -1,9 +1,7 @@
 """Decide which new pods the webhook admits: it refuses pods that would use quota that groups have reserved.
 
-The scheduler writes reservations to annotations. The status of a ResourceQuota says how much of the quota is used. But
-the API server charges a pod to the quota after the webhooks have answered. So a pod admitted a moment ago may not be
-charged yet. If a new pod does not fit beside such a pod, the webhook waits for the charge, for 1.5 s at most. Then it
-decides by the status.
+A pod that was admitted a moment ago may not be counted in the quota's status yet. If a decision depends on such a pod,
+the webhook waits briefly.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Hold groups of pods back until the ResourceQuotas of their namespace have room for them, and write reservations.
 
-A reservation is the quota that a group was granted for members that do not exist yet. The group plugins that wait for
-quota share one controller. Before a plugin tries a member of a group, it calls `refusal`. The controller
-calls the plugin back when a group may be tried again, or must wait from now on.
+A reservation is the quota that a group was granted for members that do not exist yet. All plugins that schedule groups
+share one controller. Before a plugin tries a member of a group, it calls `refusal`. The controller calls the plugin
+back when a group may be tried again, or must wait from now on.
 
-Decisions are made 20 ms or more after a change, so that one decision covers many changes. The first decision about a
-group does not wait. While this scheduler leads, `run()` writes the decisions to an annotation of the group, from which
-the next leader reads them.
+A decision is made at least 20 ms after a change, so that it covers many changes. The first decision about a group does
+not wait. The leader writes reservations to an annotation of the group, from which the next leader reads them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Reserve quota of a namespace for its groups, and count how much of each reservation no pod uses yet.
 
-A group that declares `minResources` or `totalResources` needs that much of every ResourceQuota that counts its pods. A
-member uses a part of this amount from its creation on, because quotas are charged at creation. The rest is the group's
-*demand*. The demand is granted when each quota has enough left for it, beside the reservations of other groups. A
-granted demand is the group's *reservation*. The reservation ends when the group's object is deleted, or when the
-group's pods have ended.
+A group that declares `minResources` or `totalResources` needs that much of every ResourceQuota that counts its pods.
+For example, a group needs 10 CPUs, and has 3 pods with 1 CPU each. These pods use quota from their creation on. The
+other 7 CPUs are the group's *demand*. The demand is granted when each quota has enough left for it, beside the
+reservations of other groups. A granted demand is the group's *reservation*.
 
 Groups are granted in the order of their creation; a group that does not fit does not block later groups.
 """

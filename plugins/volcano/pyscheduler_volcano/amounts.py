@@ -1,8 +1,7 @@
 """Comparisons of amounts as Volcano makes them.
 
-In most comparisons, amounts are equal if they differ by less than 0.1 of Volcano's unit: a millicore, a byte, a pod, or
-a thousandth of another resource. Comparisons with limits of queues have no tolerance, and leave out `pods`. Source:
-Volcano `api/resource_info.go`.
+Amounts are usually equal if they differ by less than 0.1 of Volcano's unit: a millicore, a byte, a pod, or a thousandth
+of another resource. Comparisons with limits of queues are exact. Source: Volcano `api/resource_info.go`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The sums of each job, and the pods on nodes as arrays. A scheduling round updates both, and need not count again."""
+"""The resource sums of each job, and the pods on nodes, as arrays.
+
+A scheduling round updates the arrays with each placement and eviction, so it need not sum again.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Limits of queues on devices of resource claims, as Volcano's policy `capacity` enforces them.
 
 The limits are the entries `deviceclass/NAME` and `DIMENSION.deviceclass/NAME` in `capability` of a queue. A claim that
-several pods of a queue share counts once. Requests with `allocationMode: All`, and requests with alternatives, do not
-count. `deserved` and `guarantee` of devices have no effect. Source: Volcano `plugins/capacity` (checkDRAAllocatable,
-addTaskDRAAllocated) and `cache/cache.go` (buildTaskDRAInfo).
+several pods of a queue share counts once.
+
+Source: Volcano `plugins/capacity` (checkDRAAllocatable, addTaskDRAAllocated) and `cache/cache.go` (buildTaskDRAInfo).
 """
 
 from __future__ import annotations

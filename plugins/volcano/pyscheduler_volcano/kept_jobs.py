@@ -1,6 +1,6 @@
 """The sums and the sorted lists of Volcano's jobs, kept from one scheduling round to the next.
 
-In most rounds, only jobs that changed since the last round are read again. Each job has a row in arrays.
+In most rounds, only jobs that changed since the last round are read again.
 """
 
 from __future__ import annotations

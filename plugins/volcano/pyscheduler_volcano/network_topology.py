@@ -3,8 +3,7 @@
 A HyperNode is a named set of nodes; a low tier means that its nodes are close together. A job with `networkTopology` in
 mode `hard` runs in one HyperNode of tier `highestTierAllowed` or lower. In mode `soft` it may use the whole cluster.
 HyperNodes of a low tier are tried first. Within a tier, the HyperNode that would be the fullest with the job is tried
-first. If some pods of a job have nodes, the other pods stay within the widest allowed HyperNode of these nodes. A
-sub-group with a `networkTopology` of its own runs in a HyperNode within that of the job.
+first.
 
 Differs from Volcano: Volcano places the job in every HyperNode of a tier, and then takes the best one; pyscheduler uses
 the first HyperNode that can take the job. In Volcano, a job with a topology can reclaim resources on any node of the

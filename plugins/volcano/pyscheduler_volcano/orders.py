@@ -1,4 +1,4 @@
-"""The order of jobs, queues and tasks in a session, by the policies of each tier in turn.
+"""The order of jobs, queues and tasks (pods) in a scheduling round, as the policies define it.
 
 Source: Volcano `framework/session_plugins.go`.
 """

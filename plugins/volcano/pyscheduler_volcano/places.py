@@ -1,4 +1,4 @@
-"""The nodes that take a task in a session, and the best of them.
+"""Find the nodes on which a task (pod) fits in a scheduling round, and the best of them.
 
 Source: Volcano `framework/session_plugins.go`, `util/scheduler_helper.go`.
 """

@@ -1,9 +1,9 @@
 """The variant of `preempt` that compares nodes by their victims (`enableTopologyAwarePreemption`).
 
-Nodes are tried one by one, beginning at a random one, until enough of them are candidates. On a candidate, evictions
-make room for the waiting task (pod). Victims that are not needed are spared. The best node is the one whose most
-important victim has the lowest priority. Among equal nodes, the sum of priorities, the number of victims and their age
-decide. Source: Volcano `actions/preempt` (topologyAwarePreempt), after kube-scheduler's DefaultPreemption.
+Nodes are tried one by one until enough of them are candidates: evictions make room for the waiting pod there. The best
+candidate is the one whose most important victim has the lowest priority.
+
+Source: Volcano `actions/preempt` (topologyAwarePreempt), after kube-scheduler's DefaultPreemption.
 
 Differs from Volcano: a node is no candidate if the limits of the queue refuse the task even after all evictions. As
 nodes are tried one by one, `topologyAwarePreemptWorkerNum` has no effect.

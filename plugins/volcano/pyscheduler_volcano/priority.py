@@ -1,6 +1,6 @@
-"""The policy `priority` of Volcano: jobs and pods of high priority come first; jobs may preempt jobs of lower priority.
+"""The policy `priority` of Volcano: jobs and pods of high priority are placed first.
 
-Source: Volcano `plugins/priority`.
+A job may preempt jobs of lower priority. Source: Volcano `plugins/priority`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The common parts of the policies `proportion` and `capacity`: sums of queues, and checks before `enqueue`."""
+"""The base of the policies `proportion` and `capacity`: what queues have and request, and whether jobs are enqueued."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Remember the nodes on which evictions cannot make room for a task (pod), for later tasks of the same kind.
 
-The result depends on the request of the task, on its job and on the candidates for eviction. So the result is also
-right for another task with the same values, until a task is placed or evicted.
+All of these nodes are forgotten as soon as a task is placed or evicted.
 """
 
 from __future__ import annotations

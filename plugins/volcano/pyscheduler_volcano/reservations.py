@@ -1,4 +1,4 @@
-"""The amounts that enqueued jobs reserve in their queues before their pods are placed.
+"""The amounts that jobs reserve in their queues after `enqueue` has admitted them, until their pods are placed.
 
 Source: Volcano `plugins/util/util.go`.
 """

@@ -1,4 +1,4 @@
-"""The sub-groups that `subGroupPolicy` defines for a job; a sub-group is placed with its minimum or not at all.
+"""The sub-groups that `subGroupPolicy` defines for a job; a sub-group starts with its minimum of pods or not at all.
 
 Source: Volcano `actions/allocate` (organizeJobWorksheet, allocateForJob), `api/sub_job_info.go`, and the plugins gang
 and priority (order of sub-jobs).

@@ -1,7 +1,7 @@
 """Volcano as a batch system of the plugin `Batch`: the rules in which Volcano differs from other systems.
 
-A scheduling round also handles groups without pods, because Volcano's controllers create the pods of a job only after
-its group has the phase Inqueue.
+A scheduling round also handles groups without pods: Volcano's controllers create pods only after the group is
+`Inqueue`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Find the tasks (pods) that a session may evict, sort them, and note for explanations which evictions were given up.
+"""Find the tasks (pods) that a session (a scheduling round) may evict, and sort them.
 
-Policies are in groups, the tiers. The first tier that leaves a victim decides. Source: Volcano
+Policies are in groups, the tiers. A tier is asked only if the tiers before it found no victim. Source: Volcano
 `framework/session_plugins.go`.
 """
 

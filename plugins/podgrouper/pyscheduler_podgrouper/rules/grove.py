@@ -1,4 +1,4 @@
-"""The rule of Grove's PodGangSet and PodCliqueSet: their PodGang describes the pod group.
+"""Grove's PodGangSet and PodCliqueSet: their PodGang object describes the pod group.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/plugins/grove`.
 """

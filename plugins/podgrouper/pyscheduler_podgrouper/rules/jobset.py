@@ -1,4 +1,4 @@
-"""The rule of JobSet: a pod group for each replicated job, or one for the whole set if its startup order is `AnyOrder`.
+"""JobSet: a pod group for each replicated job, or one for the whole set if its startup order is `AnyOrder`.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/plugins/jobset`.
 """

@@ -1,4 +1,4 @@
-"""The rule of Knative Services: a pod group for each Revision, or one for each pod.
+"""Knative Services: a pod group for each Revision, or one for each pod.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/plugins/knative`.
 """

@@ -1,4 +1,4 @@
-"""The rule of LeaderWorkerSet: the PodGroup of one leader and its workers.
+"""LeaderWorkerSet: a pod group for each leader and its workers.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/plugins/leaderworkerset`.
 """

@@ -1,4 +1,4 @@
-"""Rules of RayCluster, RayJob and RayService: one pod group for the head and the workers of a cluster.
+"""RayCluster, RayJob and RayService: one pod group for the head and the workers of a cluster.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/plugins/ray`.
 """

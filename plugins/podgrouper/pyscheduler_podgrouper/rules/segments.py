@@ -1,6 +1,6 @@
 """The topology constraint of segments: parts of a gang whose pods must, or should, be close to each other.
 
-Annotations of the pod or of the workers' template name the constraint's levels.
+Annotations of the pod or of the workers' template name the topology levels, such as a rack.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rules of kinds that need little more than the generic rule: another name, owner or default.
+"""Kinds of workloads whose pod group is made as for any kind (`generic`), except for its name, its owner or a default.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/plugins`: `podjob`, `spark`, `job`, `runaijob`, `cronjobs`,
 `deployment`, `kubeflow/notebook`, `spotrequest`, `aml`.

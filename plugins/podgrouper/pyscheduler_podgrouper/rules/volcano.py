@@ -1,6 +1,6 @@
-"""The rule of Volcano's Job: one pod group, in which tasks may be sub-groups.
+"""Volcano's Job: one pod group, in which the job's tasks may be sub-groups.
 
-The minimum is computed as in Volcano, `pkg/controllers/job`. KAI-Scheduler has no rule for this kind.
+The minimum is computed as in Volcano, `pkg/controllers/job`. KAI-Scheduler makes no groups for this kind.
 """
 
 from __future__ import annotations

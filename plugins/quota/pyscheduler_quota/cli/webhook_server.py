@@ -1,8 +1,7 @@
 """The HTTPS server of the validating admission webhook that keeps other pods off reserved quota.
 
-It serves `POST /validate-pods`, probes and `/metrics`. The webhook allows a pod without a decision if its caches are
-not filled yet, if it cannot read the pod, or if the decision raises an exception. A metric counts such pods. The API
-server also allows pods when the webhook does not answer (`failurePolicy: Ignore`).
+If the webhook cannot decide, it allows the pod, for example if its caches are not filled yet. A metric counts such
+pods.
 """
 
 from __future__ import annotations
