@@ -1,5 +1,5 @@
 """The plugin `Coscheduling`: a group of pods starts with at least its minimum of pods, or not at all.
 
-The rules are those of scheduler-plugins' coscheduling plugin. The code for the queue, and for reading groups and their
-members, is in pyscheduler itself.
+The rules are those of scheduler-plugins' coscheduling plugin. Code that reads groups and finds their members is in
+`pyscheduler.podgroup`.
 """

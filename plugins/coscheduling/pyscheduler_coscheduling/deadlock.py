@@ -1,4 +1,4 @@
-"""`Coscheduling`'s side of the deadlock resolver: the methods that describe a group, free its nodes and retry it."""
+"""The methods of `Coscheduling` that the deadlock resolver calls: describe a group, free its nodes, retry it."""
 
 from __future__ import annotations
 

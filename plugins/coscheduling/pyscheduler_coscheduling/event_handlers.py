@@ -1,8 +1,6 @@
 """Event handlers: they allow, reject or retry a group's pods when the group, its members or the cluster change.
 
-`PodGroups.directory` calls `_changed` after it has applied a change of a group or a member. The informers of pods and
-nodes call the other handlers. Queueing hints cannot do this work, because the queue calls hints for unschedulable pods
-only.
+Queueing hints cannot do this work, because the queue calls hints for unschedulable pods only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`Coscheduling` in group cycles (`strategy: groupCycle`), which place all pending members of a group in one attempt.
 
-No member holds a node in memory, so nothing is rolled back when a member does not fit. The group fails if fewer members
-than its minimum have a node at the end of the cycle.
+The group fails if fewer members than its minimum have a node at the end of the cycle.
 """
 
 from __future__ import annotations

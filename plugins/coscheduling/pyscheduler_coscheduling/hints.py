@@ -1,9 +1,7 @@
 """Queueing hints: the events after which pods that the plugin rejected are retried.
 
-After a failure, the plugin rejects a group's pods for some time, the group's *window*. During the window, a pod is
-retried only if the pod itself changes. Outside a window, pods are retried after a change of their group or its members.
-If the group did not fit, they are also retried after new or freed resources; of members that are alike, only one is
-retried.
+After a failure, the plugin refuses the group for some time. Until then, a pod is retried only if the pod itself
+changes.
 
 Source: `EventsToRegister` of scheduler-plugins. This module adds events of nodes and deleted pods, because a group that
 was rejected for its `minResources` needs these events.

@@ -1,8 +1,7 @@
-"""The actions of the plugin on the groups that it serves: hold and give back nodes, allow, reject and wake members.
+"""The actions of the plugin on its groups: hold and give back nodes, allow, reject and retry members.
 
-Members that `PodGroups.directory` lists as waiting count towards the minimum. A rejected member must not count, even
-before its Unreserve has run. So the plugin removes a member from that list as soon as it rejects the member.
-`satisfied` removes members that a timer, a deletion or a preemption rejected.
+Members that `PodGroups.directory` lists as waiting count towards the minimum. So a rejected member is removed from that
+list at once, before its Unreserve runs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Check whether the cluster has a group's `minResources`, before a member of the group is tried.
 
-The check is an estimate: by default (arg `minResourcesScope`), free amounts are summed over nodes, so two nodes that
-can each take half a pod are enough. Amounts that the group itself holds count as free, and an overcommitted node counts
-as full.
+The check is an estimate: by default, free amounts are summed over nodes, although a pod must fit on one node.
 """
 
 from __future__ import annotations

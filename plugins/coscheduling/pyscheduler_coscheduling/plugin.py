@@ -1,10 +1,9 @@
 """Coscheduling: the minimum of a group's pods is bound together, or none of its pods is.
 
 A member that finds a node waits at Permit until the group's minimum of members has nodes. If a member does not fit, the
-waiting members give their nodes back at once, unless the share of the minimum without a node is small
-(`podGroupRejectPercentage`). The group is then refused for a while, so that others have a chance. When the wait of a
-member times out, the others are rejected, too. With `strategy: groupCycle`, members do not wait at Permit
-(`group_cycle`).
+waiting members give their nodes back at once, unless only few members are missing (`podGroupRejectPercentage`). The
+group is then refused for a while, so that others have a chance. When the wait of a member times out, the others are
+rejected, too. With `strategy: groupCycle`, members do not wait at Permit (`group_cycle`).
 
 Differs from kube-scheduler, which has no plugin Coscheduling. Source: coscheduling of scheduler-plugins; the time for
 which a group is refused comes from podgroup-scheduler-framework. The README of this distribution lists the differences

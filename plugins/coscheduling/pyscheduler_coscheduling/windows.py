@@ -1,10 +1,6 @@
-"""Windows: how long a group is refused after a failure, and the reasons to retry the group when its window ends.
+"""How long a group is refused after a failure (its window), and the reasons to retry it at the end of the window.
 
-No cluster event marks the end of a window, so a timer ends it. The timer retries the group if there is news since the
-failure, for example a change of the group or freed resources.
-
-Two groups could retry each other for ever: each finds nodes for some members only, fails, and gives these nodes back.
-So a node that group A gives back is news for group B only if A had nodes or nominations when B failed.
+No cluster event marks the end. So a timer retries the group, if something that may help it has changed.
 """
 
 from __future__ import annotations
@@ -36,7 +32,8 @@ class _Seen:
 
     changes: int
     releases: int
-    #: The groups that held nodes, and how often each had given any back.
+    #: The groups that held nodes, and how often each had given any back. Nodes of groups that held none do not count:
+    #: otherwise, two groups could retry each other for ever.
     holders: Mapping[GroupId, int]
     #: Members of the group that were nominated to nodes, by uid: one that failed made room for them.
     promised: AbstractSet[str]

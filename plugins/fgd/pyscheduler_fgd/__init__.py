@@ -1,7 +1,7 @@
-"""Score plugins for nodes with GPUs: the six policies that the paper about FGD compares.
+"""Score plugins for nodes with GPUs: FGD (Fragmentation Gradient Descent), and five policies to compare it with.
 
-`FGD` and `Random` also choose the GPU of a pod that shares one. `GpuSharing` of `pyscheduler_batch` records the pods on
-each GPU. The experiment of the paper is in `pyscheduler_lab.reproduction`.
+`FGD` and `Random` also choose the GPU of a pod that shares one. `pyscheduler_lab.reproduction` repeats the experiment
+of the paper below.
 
 Source: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent",
 USENIX ATC 2023.

@@ -1,12 +1,11 @@
 """Fragmentation: how much of the free GPUs of a node the typical tasks cannot use.
 
-The paper defines the fragmentation of a node as a sum over typical tasks. If a task cannot run on the node, or needs no
-GPU, all free GPUs count. If the task can run, only the free parts count that are smaller than its part of a GPU.
+A typical task is a frequent kind of pod. If a task cannot run on the node, or needs no GPU, all free GPUs count as
+fragmentation. If the task can run, only free parts of a GPU count that are too small for it. The fragmentation is the
+sum over all typical tasks.
 
-This module computes the rest, the *usable* thousandths of GPUs, without a loop over tasks. For example, a shared device
-(GPU) with 500 thousandths free is usable to tasks of one GPU that request at most 500. Three wholly free devices are
-also usable to tasks of two and three GPUs. Two tables have the numbers of such tasks, by GPU model, free CPU and free
-amount: one table for tasks of one GPU, and one for tasks of several.
+This module computes the rest, the *usable* amount, without a loop over tasks. For example, a GPU with 500 thousandths
+free is usable to tasks that request at most 500.
 
 Sums are exact integers, in thousandths times tasks. Source: Weng et al., USENIX ATC 2023, section 4.1.
 """

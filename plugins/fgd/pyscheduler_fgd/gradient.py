@@ -1,11 +1,7 @@
 """`FGD`: prefer the node on which the pod increases the fragmentation of the GPUs least.
 
-FGD stands for Fragmentation Gradient Descent. The score of a node is 100 / (1 + exp(-D / 1000)), rounded down. D is how
-much the fragmentation of the node falls if the pod is placed there, in thousandths of a GPU. For a pod that shares one
-GPU, each GPU with room is tried, and the best score counts.
-
-The module `fragmentation` computes the usable part of the free GPUs; the rest is the fragmentation. So D is the amount
-that the pod takes, plus the usable amount after the placement, minus the usable amount before it.
+Fragmentation is the part of the free GPUs that frequent kinds of pods cannot use. For a pod that shares a GPU, the best
+GPU of the node counts.
 
 Source: Weng et al., USENIX ATC 2023, section 4.2 and algorithm 1.
 """

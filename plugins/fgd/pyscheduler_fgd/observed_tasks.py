@@ -1,11 +1,6 @@
 """Count the pods of the cluster by kind, as typical tasks for `FGD`.
 
-A pod counts until it ends or is deleted. So the counts are the same after a restart. Pods that share several GPUs do
-not count, nor do pods that only reserve a shared GPU.
-
-New counts make kept scores invalid. So `FGD` takes over the counts only when a twentieth of the pods has come or gone.
-
-A request for GPU memory counts as a part of the smallest GPU of the cluster.
+`FGD` uses new counts only when a twentieth of the pods has come or gone, because they make its cached scores invalid.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""`GpuPolicy`: the base class of the six policies.
+"""`GpuPolicy`: the base class of the six score plugins in this package.
 
-With most policies, pods with equal requests give a node the same score until the node changes. So the scores are kept
-by request and node, and computed again for nodes that changed. `Random` is an exception: it draws a node for each pod.
-
-In a profile without `GpuSharing`, pods get whole GPUs only. "Device" means a GPU in this module.
+With most of them, pods with equal requests give a node the same score until the node changes. So scores are cached by
+request and node.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Typical tasks: the most frequent kinds of pods of a cluster, with the number of pods of each kind.
 
-Free GPUs that these tasks cannot use are the fragmentation of a node. A kind has a request for CPU and GPUs, and the
-GPU models that the pod may run on; memory does not matter. The most frequent kinds are taken until they cover 95 % of
-all pods (the arg `coverage`).
+A kind is a request for CPU and GPUs, and the GPU models that the pod may run on. Memory does not matter.
 
 Source: Weng et al., USENIX ATC 2023, section 4.1.
 """

@@ -1,7 +1,6 @@
 """Gangs in group cycles (`strategy: groupCycle`), which place all pending members in one attempt.
 
-A cycle includes all gangs of a gang group (gangs that start together). No member waits at Permit, so gangs do not time
-out. Strict and NonStrict gangs are treated alike.
+No member waits at Permit, so gangs do not time out. Strict and NonStrict gangs are treated alike.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Place a gang within one part of the network, as the annotation `network-topology-spec` requires.
 
-The network has layers, such as racks and blocks of racks. The ClusterNetworkTopology "default" lists the layers with
-their node labels. Nodes with the same value of a layer's label are one part of the layer. A gang must run in one part
-of the lowest layer that it names with `MustGather`. A part of a lower layer is preferred if it has room for all pods.
+A part is, for example, a rack: all nodes with the same value of a label. With `MustGather` for racks, the pods of the
+gang run in one rack.
 
 Differs from Koordinator: the plugins of the profile choose the nodes within the part. The gang stays in the part where
 members already have nodes. Source: Koordinator, `frameworkext/networktopology/tree.go`,

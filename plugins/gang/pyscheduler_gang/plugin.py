@@ -1,13 +1,15 @@
 """`Gang`: members of a gang are bound only after enough of them have found nodes.
 
-A member that finds a node waits at Permit. When each gang of its gang group (gangs that start together) has enough
-members with nodes, all waiting members are allowed. If a member of a Strict gang does not fit, the waiting members give
-up their nodes. Then the other members are refused until the next round of attempts. Members of a NonStrict gang keep
-their nodes. A gang that is not allowed within its wait time has timed out: its unbound members are refused.
+A member that finds a node waits at Permit. Gangs may be in a gang group, whose gangs start together. When each gang of
+the group has enough members with nodes, all waiting members are allowed.
 
-Differs from Koordinator's current program, because the plugin follows Koordinator's design documents: annotations of
-pods override the PodGroup, attempts have rounds (see `record`), the members of a gang have one deadline, and the
-annotation `timeout` is written.
+If a member of a Strict gang does not fit, the waiting members give up their nodes, and the gang is refused for a while.
+In a NonStrict gang, members keep their nodes. If members wait longer than the wait time of the gang, the gang has timed
+out: its unbound members are refused.
+
+Differs from Koordinator's current program, because the plugin follows Koordinator's design documents. Annotations of
+pods override the PodGroup. Attempts have rounds (see `record`). The members of a gang have one deadline. The annotation
+`timeout` is written.
 """
 
 from __future__ import annotations

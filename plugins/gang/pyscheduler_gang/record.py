@@ -1,9 +1,7 @@
 """The state of one gang besides its members: the round, the deadline, the timed-out members.
 
-Rounds (in Koordinator: schedule cycles) limit the attempts of a gang that does not fit. In a round, a member has one
-turn; a nominated member may have another. When a member of a Strict gang fails, the other members are refused, and the
-refusal counts as their turn. After the last turn, the round stays open, because the last member may still fail. This
-failure must not make the next round invalid.
+A *round* limits the attempts of a gang that does not fit: each member is tried once. When a member of a Strict gang
+fails, the other members are refused until the next round.
 
 Source: Koordinator's design of gang scheduling (Koordinator's code no longer has these fields).
 """

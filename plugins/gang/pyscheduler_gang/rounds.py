@@ -1,11 +1,11 @@
-"""Rounds of attempts of a gang: give the members their turns (see `record`), and activate members.
+"""Rounds of attempts of a gang: in a round, each member is tried once (see `record`).
 
-For example, a new node makes the queue retry the member that did not fit. One member cannot complete a gang. So this
-member opens a round, and activates the other members.
+One member cannot complete a gang. So a member that the queue retries, for example after a new node, begins a round and
+activates the other members.
 
-Some members may have had no turn when a round ends. One of them opens the next round, and would activate members that
-were tried before. These could do the same for ever. So a member activates only members that were not tried in this
-*pass*. An event that retries a member, or a change that may help the gang, begins a new pass.
+Without a limit, members would activate each other in one round after the other. So a member activates only members that
+were not tried in this *pass*. A new pass begins with an event that retries a member, or with a change that may help the
+gang.
 """
 
 from __future__ import annotations

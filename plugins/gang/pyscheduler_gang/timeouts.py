@@ -1,7 +1,6 @@
-"""Put the annotation `timeout` on members of gangs that timed out; such a pod is refused.
+"""Put the annotation `timeout` on members of gangs that timed out; such a pod is refused, also after a restart.
 
-The pod is also refused after a restart of the scheduler. A user can remove the annotation to have the pod tried again.
-Until the annotation is written, a mark in memory has the same effect.
+A user can remove the annotation to have the pod tried again.
 """
 
 from __future__ import annotations

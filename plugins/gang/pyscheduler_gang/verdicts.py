@@ -1,8 +1,6 @@
 """Allow or reject members that wait at Permit, together for gangs that start together (a gang group).
 
-A gang group times out at the earliest deadline of its gangs. If a member of a Strict gang fails, the waiting members
-are rejected. A rejection updates the records at once. So the Unreserve that follows has nothing left to do
-(`_rejected`).
+A gang group times out at the earliest deadline of its gangs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The next requests of waiting jobs, as arrays.
+"""The next request of each waiting job, as arrays: the sum of the requests of the pods that would be placed next.
 
-The *next request* of a job is the sum of the requests of the pods that would be placed next. These are the pods that
-the job lacks for its minimum. If the job has its minimum, one pod is placed next.
+These are the pods that the job lacks for its minimum, or one pod if it has its minimum.
 """
 
 from __future__ import annotations

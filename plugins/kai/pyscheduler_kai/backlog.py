@@ -1,7 +1,6 @@
-"""The waiting jobs with their requests, kept from pass to pass (a pass is one scheduling round over all jobs).
+"""The waiting jobs with their requests, kept from one scheduling round to the next.
 
-An action (a step of a pass) compares these requests with the room on nodes. So the action can end without a look at
-each job. For example, `allocate` ends as soon as no node has room for any waiting pod.
+So an action can end without a look at each job: `allocate` ends as soon as no node has room for any waiting pod.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Groups of KAI with `schedulingBackoff: 1`: a node pool tries such a group once, then leaves it to other pools.
 
-A scheduler that could not place the group writes a scheduling condition with the name of the scheduler's node pool.
-While this condition is the last one, the scheduler does not try the group again, unless one of the group's pods has a
-node. Another component can then assign the group to another pool. Source: KAI-Scheduler,
-`pkg/scheduler/cache/cluster_info/cluster_info.go` (isPodGroupUpForScheduler).
+A scheduler that could not place the group writes a condition with the name of its node pool into the group.
+
+Source: KAI-Scheduler, `pkg/scheduler/cache/cluster_info/cluster_info.go` (isPodGroupUpForScheduler).
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Gangs: a job, or a part of it, with its tree of sub-groups.
+"""Gangs: a job, or a part of it such as what is left of a victim, with its tree of sub-groups.
 
-A *leaf* contains tasks (pods), and needs `minimum` of them. A *branch* contains leaves and other branches, and needs
-some or all of these. A job without sub-groups is a branch with one leaf. A part of a job is, for example, what is left
-of a victim.
+A *leaf* contains tasks (pods), and needs `minimum` of them. A *branch* contains leaves and other branches.
 
 Source of the rules: KAI-Scheduler, `api/podgroup_info` (`allocation_info.go`, `eviction_info.go`, `job_info.go`,
 `subgroup_info`) and `plugins/subgrouporder`.

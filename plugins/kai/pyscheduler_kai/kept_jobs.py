@@ -1,6 +1,6 @@
-"""The jobs in the form that KAI's actions need (gangs, and sorted lists for each queue), kept from round to round.
+"""The jobs in the form that KAI's actions need, kept from one scheduling round to the next.
 
-In most scheduling rounds, only jobs that changed since the last round are read again.
+In most rounds, only jobs that changed since the last round are read again.
 
 Row of the benchmark: `batch-full`. With 1,000 nodes and 2,000 jobs, the round after a node was freed takes 15 ms of
 CPU, and 183 ms if all jobs are read again.

@@ -1,6 +1,6 @@
 """The sorted lists of jobs in a scheduling round: waiting jobs, possible victims, and jobs that a simulation places.
 
-Before a list is used, the jobs that changed in this round are moved to their new positions.
+A job that changes in the round is moved to its new position before the list is used again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """The policy `minruntime`: protects jobs that started a short time ago.
 
-A queue sets how long its jobs must run before other jobs may evict them. A protected job that has more pods than its
-minimum may lose the surplus. Source: KAI-Scheduler, `plugins/minruntime`.
+A queue sets how long its jobs must run before other jobs may evict them. Pods beyond the minimum of a job are not
+protected.
+
+Source: KAI-Scheduler, `plugins/minruntime`.
 """
 
 from __future__ import annotations

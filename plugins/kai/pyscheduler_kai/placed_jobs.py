@@ -1,7 +1,6 @@
 """A value that is equal in two scheduling rounds only if the same preemptible jobs hold the same nodes in both.
 
-A failed search for victims is not repeated while this value and other inputs are equal (`search_memory`). The value has
-the number of a starting point, and the jobs that changed since then with the properties on which decisions depend.
+A failed search for victims is not repeated while this value and other inputs are equal (`search_memory`).
 """
 
 from __future__ import annotations

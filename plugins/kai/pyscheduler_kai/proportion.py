@@ -1,7 +1,8 @@
-"""The policy `proportion`: fair shares, the order of queues, limits and quotas, and the queues to reclaim from.
+"""The policy `proportion`: it computes fair shares, orders queues by them, and checks limits and quotas.
 
-Most amounts are tuples of CPU millicores, memory bytes and GPUs, because arrays of three numbers are slower. Infinity
-means unlimited. Source: KAI-Scheduler, `plugins/proportion`.
+Most amounts are tuples of CPU millicores, memory bytes and GPUs, because arrays of three numbers are slower.
+
+Source: KAI-Scheduler, `plugins/proportion`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Compute the state of a job after some of its pods are evicted; `rehearsal` uses this to judge eviction plans.
 
-Many plans evict the same jobs in different combinations. The state of a job does not depend on the other jobs of the
-plan. So the state for a set of evicted pods is kept for later plans of the scheduling round.
+Many plans evict the same jobs, so the result is kept for later plans of the scheduling round.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
 """Propose scenarios: sets of tasks (pods) to evict, so that some tasks of a pending job find nodes.
 
-Victims are collected in units: parts of a job that are evicted together. A unit is one surplus task or sub-group
-(beyond the job's minimum), or the rest of the job. After each unit, a quick check compares GPUs: would the pending
-tasks fit into what is free and what the units free? If the check passes, a generator (see `solver`) proposes some of
-the collected units:
+Victims are collected in units: parts of a job that are evicted together. A unit is one task or sub-group beyond the
+job's minimum, or the rest of the job. After each unit, a quick check compares the request with the GPUs that are free
+or in the collected units. If they may be enough, a generator proposes some of the units:
 
-- `node_local` looks at each node of the job that the last unit is from. It proposes all units of the jobs that lose a
-  task on this node.
-- `multi_node` sorts the nodes of the units by free GPUs, including those that the units free, the smallest sum first.
-  It proposes the units on as few of the first nodes as cover the request. Then it adds 1, 2, 4 ... nodes.
+- `node_local` looks at each node of the last unit's job. It proposes all units of the jobs that lose a task there.
+- `multi_node` proposes the units on as few nodes as cover the request. Then it adds 1, 2, 4 ... nodes.
 
 Source: KAI-Scheduler, `actions/common/solvers` (`pod_scenario_builder.go`, `sub_scenario_emitter.go`, the filters) and
 the plugins `nodelocalgreedy` and `multinodegang`.

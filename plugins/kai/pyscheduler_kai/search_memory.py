@@ -1,15 +1,13 @@
 """Remember failed searches for victims from one pass (a scheduling round over all jobs) to the next.
 
-In a full cluster, most passes begin because a new job was created. They would repeat the searches that failed in the
-last pass. A failed search is not repeated while the data that its result depends on is equal:
+In a full cluster, most passes would repeat the searches that failed in the last pass. A failed search is not repeated
+while the data that its result depends on is equal:
 
 - the free amounts of nodes, the answers of filters, and how pods share GPUs;
 - the amounts that queues hold and may hold, and their fair shares;
-- the jobs that may be victims (`PlacedJobs`), and for consolidation, which of them are the first candidates;
+- the jobs that may be victims (`PlacedJobs`), and for consolidation, the first candidates among them;
 - the job itself, and the jobs that must not be evicted for it;
-- the first jobs of each queue that simulations have read, because they decide the order of queues (`Reads`).
-
-After the pass has evicted a pod or nominated a pod to a node, no search is remembered or skipped.
+- the first jobs of each queue that simulations have read (`Reads`).
 
 Without this module, the benchmark row `batch-philly` takes at least 1.3 times as long.
 """

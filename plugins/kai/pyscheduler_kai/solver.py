@@ -1,10 +1,10 @@
 """The solver of `consolidation`, `reclaim` and `preempt`: it finds victims for a pending job by simulation.
 
-A *generator* proposes *scenarios*: sets of victims whose eviction is simulated. A search makes room for 1, 2, 4 ...
-pods of the job; after a failure, it bisects. The victims found so far are part of each later scenario. For
-a job that requires a topology domain, `reclaim` and `preempt` only try all pods at once. A scenario counts if the
-simulation places the pods, and the action accepts the victims. Source: KAI-Scheduler, `actions/common/solvers`
-(`job_solver.go`, `by_pod_solver.go`) and `actions/common/action.go`.
+A *scenario* is a set of victims; a *generator* proposes scenarios. The solver evicts the victims in a simulation. It
+accepts a scenario if the job's pods then find nodes and the action allows the evictions. The solver makes room for 1
+pod of the job first, then for 2, 4 and so on. After a failure, it bisects.
+
+Source: KAI-Scheduler, `actions/common/solvers` (`job_solver.go`, `by_pod_solver.go`) and `actions/common/action.go`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Topologies: trees of domains over the nodes of the cluster, as arrays of integers.
 
-A topology lists node labels, the widest first, for example of zone, block and rack. In this example, zones are level 1,
-and racks are level 3. Level 0 is the whole topology. The nodes of a domain have equal values of the labels down to the
-domain's level. A node that lacks one of the labels is in no domain. Source: KAI-Scheduler, `plugins/topology`.
+A topology lists node labels, the widest first, for example zone, block and rack. Nodes of a rack have equal values of
+these three labels. A node that lacks one of the labels is in no domain.
+
+Source: KAI-Scheduler, `plugins/topology`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """The policy `topology`: the sets of nodes that a job or a sub-group may use, in the order in which they are tried.
 
-A constraint names a Topology, and a required level, a preferred level, or both (see `topologies`). Each set of nodes is
-one domain. Domains of the preferred level are tried first, then wider ones up to the required level. If some pods
-already have nodes, only the required-level domains of these nodes are used.
-
-Racks, for example, are ordered by how full their zones are, then their blocks, then the racks themselves. The fullest
-come first.
+Each set is the nodes of one domain, such as one rack. A job may name a required level, a preferred level, or both.
+Domains of the preferred level are tried first, then wider ones up to the required level. If some pods already have
+nodes, only the required-level domains of these nodes are used.
 
 Differs from KAI-Scheduler in one case. If a job requires one zone, for example, and all nodes are in one rack, KAI
 computes free resources for the rack only, and treats the zone as full.

@@ -1,7 +1,6 @@
 """The free GPUs of nodes as numbers, for the case that GPUs alone decide on which nodes a task (pod) fits.
 
-A search for victims looks at many eviction plans in the same state of the cluster. So the free amounts of nodes are
-read once, and a plan changes only the nodes of its victims.
+They are read once for many eviction plans; each plan changes only the nodes of its victims.
 """
 
 from __future__ import annotations

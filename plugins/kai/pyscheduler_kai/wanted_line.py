@@ -1,11 +1,6 @@
 """Compute the order of a few wanted jobs (those that a simulation places), without taking the other jobs one by one.
 
-The next job comes from the queue with the smallest sort key, and this key depends on the first job of the queue. The
-jobs before a wanted job delay it: the queue waits longest at the job that gives it the largest key. So two keys of each
-queue suffice: the largest key before its next wanted job, and the key with this wanted job.
-
-This is right only if no two queues have equal keys (`is_tied`), no queue has a parent, and keys are in a total order.
-Otherwise `JobQueue`, which takes all jobs, computes the order.
+If two queues have equal keys (`is_tied`) or a queue has a parent, `JobQueue` must compute the order instead.
 """
 
 from __future__ import annotations
@@ -121,6 +116,7 @@ class WantedLine:
 
     def _push(self, lane: _Lane) -> None:
         """Order a queue by the jobs on the way to its wanted one, or else by that job, which is not asked before."""
+        # The queue waits longest at the job with the largest key: it stands for all jobs before the wanted one.
         key_of, row = self._orders.queue_key, lane.row
         if lane.asked:
             key = max(key_of(row, asked, ZERO) for asked in lane.asked)

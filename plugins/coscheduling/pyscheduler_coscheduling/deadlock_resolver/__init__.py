@@ -1,5 +1,5 @@
-"""The resolver of deadlocks, which the group plugins of one scheduler share. Begin with `deadlocks`.
+"""The resolver of deadlocks between groups of pods, which the group plugins of one scheduler share.
 
-`rules` decides which groups are in a deadlock and may win, and `plan` chooses the winner and the groups that yield.
-Plugins implement `units.DeadlockParty`: which members a group lacks, and how it gives back nodes.
+In a deadlock, groups hold nodes that other groups need, so that no group is complete. The resolver chooses a winner;
+other groups give up nodes for it. Begin with `deadlocks`.
 """

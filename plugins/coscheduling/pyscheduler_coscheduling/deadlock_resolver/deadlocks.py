@@ -1,24 +1,11 @@
 """Resolve deadlocks, in which groups hold nodes that other groups need, so that none of these groups can be complete.
 
-A unit is a group, or a gang group (gangs that start together). A contender is a unit of which too few members have a
-node. There is a deadlock if all of this is true for the grace time:
+For example, two groups need 4 nodes each, there are 6 nodes, and each group holds 3. If a deadlock lasts for the grace
+time, the groups are ranked by priority, then by the length of their wait. The *winner* is the first group that fits if
+others *yield*: their members that wait at Permit give up their nodes.
 
-- two or more contenders have no member left to try: their pending members were tried, and did not fit
-- one of these contenders has enough members to be complete
-- another of these contenders keeps nodes although a member does not fit (in Koordinator's mode Strict, a gang does not)
-- no contender with nodes has a member left to try, and no preemption is under way
-
-Contenders are ranked by priority, then by the length of their wait. The winner is the first contender that fits if
-others *yield*, that is, give up the nodes of members that wait at Permit. The others yield one by one, the lowest rank
-first (see `plan`). For a limited time (a *lease*), the contenders that yielded are refused, and the winner's members
-are nominated to the nodes on which they fit now.
-
-If a winner is not complete at the end of its lease, it is excluded. It cannot win again until its own members or
-declaration change, or until room appears from outside: a node is added or a bound pod is deleted, for example. Nodes
-that contenders yield do not count. So contenders cannot yield to each other without end.
-
-One resolver serves all profiles and group plugins of a scheduler. A plugin joins with a `DeadlockParty`, reports
-attempts and nodes taken or given back, and asks whether a group is refused.
+For a limited time (a *lease*), the groups that yielded are refused. If the winner is not complete at the end, it cannot
+win again until it changes or, for example, a node is added. Otherwise, groups could yield to each other without end.
 """
 
 from __future__ import annotations

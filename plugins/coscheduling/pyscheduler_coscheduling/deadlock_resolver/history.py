@@ -1,9 +1,7 @@
-"""The history of attempts and of nodes given back, which decides whether a member that failed may fit now.
+"""Decide whether a pod that failed may fit now, from the order of attempts and of nodes given back.
 
-Events have increasing numbers: a pod takes a node in memory, a pod gives its node back, a member is tried, or room
-appears from outside. A node that is given back can help a failed member only if the node was already taken when the
-member failed. Otherwise, the member has failed although this node was free. Without this rule, two groups that cannot
-be placed would retry each other for ever, because each rollback gives nodes back.
+A node that is given back can help only if it was taken when the pod failed. Otherwise, two groups could retry each
+other for ever.
 """
 
 from __future__ import annotations

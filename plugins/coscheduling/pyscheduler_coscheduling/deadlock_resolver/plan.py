@@ -1,14 +1,7 @@
-"""Choose the winner of a deadlock, and the contenders that yield to the winner: they give up their nodes.
+"""Choose the winner of a deadlock, and the groups that give up nodes for it (see `deadlocks`).
 
-A contender is a group, or a set of groups that start together, of which too few members have a node (see `deadlocks`).
-The contenders are tried as the winner, the highest rank first. For each possible winner, other contenders yield one by
-one, the lowest rank first, until the possible winner fits. A contender of a higher priority than the winner does not
-yield.
-
-There is one exception: a contender cannot win if it would not fit even on nodes that run only its own bound pods,
-DaemonSet pods and static pods. Such a contender yields before the others, whatever its priority.
-
-The search changes the snapshot, and undoes the changes afterwards.
+For each possible winner, other groups are taken off their nodes one by one, in a simulation, until the winner fits. The
+group of the lowest rank is first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rules of deadlock resolution: they decide, and remember what was decided.
+"""Decide which groups are in a deadlock and which of them may win, and remember earlier decisions.
 
 The caller, `Deadlocks`, sets timers, retries pods and calls plugins.
 """

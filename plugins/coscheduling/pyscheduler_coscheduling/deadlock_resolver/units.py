@@ -1,7 +1,6 @@
 """The participants of a deadlock, and the methods that the resolver calls on their plugins.
 
-A unit is a group, or a set of gangs that start together. A `Contender` is a unit of which too few members have a node,
-at one moment.
+A unit is a group, or a set of gangs that start together. A `Contender` is a unit of which too few members have a node.
 """
 
 from __future__ import annotations
