@@ -1,7 +1,7 @@
 """The console scripts of the distribution kube-pyscheduler.
 
-Another project on the package index also installs a package `pyscheduler`. If both are installed, files of our package
-may be replaced. So the scripts are outside the package. If the package is not ours, they say so in one line.
+Another project on the package index also installs a package `pyscheduler`, which may replace ours. Then these scripts
+say so in one line. So they are not in the package.
 """
 
 from __future__ import annotations

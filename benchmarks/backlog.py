@@ -1,7 +1,6 @@
-"""Measure a full cluster with many equal pending pods: one running pod ends each second, which makes room for one.
+"""Measure a full cluster with many equal pending pods: each second, one running pod ends, and one pending pod fits.
 
-The scheduler and the API server run in this process, on a virtual clock. So the CPU time includes that of both. The
-first seconds are left out, because the backoff of the pods still grows then.
+The CPU time includes that of the API server, because both run in this process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measure PodGrouper, which makes PodGroups for jobs: pods bound per second with it, and with PodGroups made before."""
+"""Measure pods bound per second with PodGrouper, which makes PodGroups for jobs, and with PodGroups made before."""
 
 from __future__ import annotations
 

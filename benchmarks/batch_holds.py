@@ -1,4 +1,4 @@
-"""Measure how long a busy batch profile blocks the event loop, while pods of another profile arrive."""
+"""Measure how long a profile with the plugin Batch blocks the event loop, while pods of another profile arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure how long a batch profile takes to decide in a large cluster, and how long the replay of a trace takes."""
+"""Measure how long a profile with the plugin Batch takes to decide in a large cluster, and to replay a trace."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Measure jobs that require a rack, or a block of racks.
+"""Measure jobs whose pods must run in one rack, or in one block of racks.
 
-In `gangs` and `over_http`, nodes are empty. In `one_rack`, the plugin must evict the pods of a rack. In `impossible`,
-it may not evict enough pods in any rack. `groups` measures Kubernetes' own PodGroups with a topology constraint.
+Some cases begin with empty nodes. In others, the plugin must evict pods first, or no rack can get enough room.
 """
 
 from __future__ import annotations

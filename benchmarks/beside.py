@@ -1,10 +1,9 @@
-"""Compare pyscheduler with other schedulers: run each as a program, in turns, on one real API server.
+"""Compare pyscheduler with other schedulers, one after the other, on the same real API server.
 
     python -m benchmarks.beside --kubeconfig FILE "kube-scheduler=/path/to/kube-scheduler --config {config}"
 
-The programs get the same configuration file. In each round, the benchmark creates the pods and then starts one
-scheduler. The benchmark measures the time from the start of the program to the first binding, and from the first
-binding to the last. A watch on the API server counts the bindings.
+The benchmark creates the pods and then starts one scheduler. It measures the time from the start of the scheduler to
+the first binding, and from the first binding to the last.
 """
 
 from __future__ import annotations

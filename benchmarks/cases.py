@@ -1,7 +1,7 @@
 """Read the benchmark cases: kube-scheduler's own (`upstream.json`) and those of this project (`own.json`).
 
-A case has operations in the form of kube-scheduler's benchmark, and workloads. A workload has the counts for one
-cluster size. For other sizes, most counts of the nearest workload are scaled; the size of a gang, for example, stays.
+A case says how many objects it has, for some sizes of the cluster. For another size, most of these numbers are computed
+from the nearest size.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Measure the API client over HTTP, with objects of realistic size: first list, relist, reaction time, memory.
+"""Measure the API client over HTTP: reading all objects at start and once more later, reaction time, memory.
 
-The API server runs in another process, so CPU time and memory are the scheduler's.
+The API server runs in another process. So CPU time and memory are those of the scheduler alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The sizes `baseline` and `large-scale` of Kueue's scalability test, and Kueue's results.
+"""The sizes `baseline` and `large-scale` of Kueue's scalability test, and the results that Kueue's CI measured.
 
 Source: Kueue `test/performance/scheduler/configs`, files `generator.yaml` and `rangespec.yaml`. The results are
-averages of Kueue's CI, on 6 CPUs.
+averages, measured on 6 CPUs.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""Kueue's scalability test, all but the scheduler: create workloads, run and end their pods, record the results.
+"""Kueue's scalability test without the scheduler: create workloads, run and end their pods, compute the figures.
 
-The figures are computed as in Kueue's runner (`test/performance/scheduler/runner`):
+The time to admission is the time from the creation of a workload to its binding; after an eviction, to its last
+binding. The usage is the average amount in the status of the queues, divided by the sum of the quotas.
 
-- Time to admission: from the creation of a workload to its binding. If a pod is evicted, it is created again; the time
-  then ends with the last binding.
-- Usage: the average amount in the status of the queues, divided by the sum of their quotas. The status counts a pod
-  until the scheduler has noticed its end. `usage_by_bindings` is computed from bindings and ends of pods instead.
-
-The test is over when all workloads have ended and the status of the queues says that nothing is in use.
+Source: Kueue, `test/performance/scheduler/runner`.
 """
 
 from __future__ import annotations
@@ -161,6 +157,7 @@ class CohortStage:
                 f"admission_{each.name}_seconds": totals[each.name] / (each.count * queues)
                 for each in self._shape.classes
             },
+            # The status of a queue counts a pod until the scheduler has noticed its end; `usage_by_bindings` does not.
             "usage": sum(each.core_seconds for each in usages) / quota_seconds,
             "held_core_seconds": self._held_core_seconds,
             "usage_by_bindings": self._held_core_seconds / quota_seconds,

@@ -1,11 +1,10 @@
-"""Kueue's scalability test: queues in cohorts share CPU, and workloads arrive faster than they end.
+"""Kueue's scalability test: queues lend CPU to each other, and pods arrive faster than they end.
 
-This module runs the scheduler. `cohort_shapes` has the sizes of the test. `cohort_stage` runs in the process of the API
-server: it simulates users and kubelets, and computes the results.
+This module runs the scheduler. Another process has the API server; there, `cohort_stage` simulates users and kubelets.
 
-A workload is one pod without a group. The queues are Volcano queues: `deserved` is Kueue's nominal quota, `capability`
-is the quota plus the borrowing limit, `parent` is the cohort. A cohort in Kueue is a pool of resources without nodes.
-Here, each cohort has one node, as large as all quotas of the cohort. The pods of the cohort select this node.
+In Kueue, the queues of one *cohort* lend resources to each other. Here, the queues are Volcano queues: `deserved` is
+Kueue's nominal quota, `capability` is the quota plus the borrowing limit, `parent` is the cohort. Kueue does not choose
+nodes, but pyscheduler does. So each cohort has one node, as large as all its quotas, and its pods select this node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Measure a case on an existing cluster: create the objects of the case over HTTP, and delete them at the end.
+"""Measure a case on an existing cluster, and delete the objects of the case at the end.
 
-The nodes are objects without a kubelet, so pods are bound and do not run. A cluster that has other nodes is refused
-unless `--among-other-nodes` is given, because the pods could be placed, and run, on the other nodes.
+The case's nodes have no kubelet, so its pods never run. On real nodes, they would. So a cluster with nodes is refused
+without `--among-other-nodes`.
 """
 
 from __future__ import annotations

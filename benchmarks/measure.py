@@ -1,8 +1,6 @@
-"""Measure a case in rounds, each with a new scheduler on the same cluster.
+"""Measure a case several times, each time with a new scheduler on the same cluster.
 
-A round begins when all measured pods are queued, and ends when the scheduler has seen the last of them bound. The CPU
-time also includes the events that are written afterwards. In mode `cycle`, it includes the API server, which then runs
-in this process.
+A measurement begins when all measured pods are queued, and ends when the scheduler has seen the last of them bound.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The clusters on which cases are measured: in this process, in a server process, or an existing cluster."""
+"""The clusters on which cases run: an API server in this process, one in another process, or an existing cluster."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Estimate the cost of one pod and of one node: fit a linear model to measurements of SchedulingBasic at several sizes.
+"""Estimate the cost of one pod and of one node, from measurements of SchedulingBasic at several sizes.
 
-Memory and first list are measured in mode `http` (the API server is a separate process). The CPU time of a pod is
-measured in mode `cycle` (the API server is in the same process, and its CPU time is included).
+The CPU time of a pod includes that of the API server, which runs in the same process.
 """
 
 from __future__ import annotations

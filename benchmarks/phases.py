@@ -1,8 +1,6 @@
-"""Measure the CPU time of a scheduler by phase (queue, filters, binding ...), from samples of the stack.
+"""Measure the CPU time of a scheduler by phase (queue, filters, binding ...), from samples of the call stack.
 
-Samples are taken in separate rounds, because they slow the scheduler down. A sample counts for the phase of the
-innermost frame that has one, with two exceptions. A sample inside PostFilter counts for PostFilter. Plugins and HTTP
-count only if no other frame has a phase.
+In most cases, a sample counts for the innermost function that belongs to a phase. Taking samples slows the scheduler.
 """
 
 from __future__ import annotations

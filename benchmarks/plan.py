@@ -1,7 +1,7 @@
 """The objects of a case for one cluster size: initial objects, measured pods, and objects that change during the run.
 
-Initial pods are created with a node, unless they must stay pending; kube-scheduler's benchmark schedules them. The
-measured pods are created before the scheduler starts; in kube-scheduler's benchmark, while it runs.
+Unlike in kube-scheduler's benchmark, the scheduler does not place the initial pods. All measured pods exist when it
+starts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """An API server for the benchmarks, in a process of its own, so that figures of the scheduler do not include it.
 
-The server reads orders from stdin, one line of JSON each, and answers each with a line on stdout.
+The server reads commands from stdin, one JSON object per line, and answers each on stdout.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Make the objects of the cases, as manifests of realistic size.
 
-Names of namespaces begin with `bench-`. A pod with a priority names a PriorityClass, because an API server with the
-admission plugin Priority refuses a pod that has only a number as its priority.
+A pod with a priority names a PriorityClass. With the admission plugin Priority, an API server refuses a pod that has
+only a number as its priority.
 """
 
 from __future__ import annotations

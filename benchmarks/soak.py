@@ -1,10 +1,6 @@
 """`make soak`: run the scheduler for a long time under load, and check that its memory stays the same within ±5 %.
 
-A test server creates 100 pods a second and deletes each after half a minute. One pod in twenty fits no node.
-
-The scheduler keeps the history of 50,000 pods whose scheduling has ended. So the memory is checked only after 50,000
-pods were bound, and at the earliest after five minutes. For the first 165 seconds, three times as many pods are
-created, so that the 50,000 pods are bound sooner.
+The scheduler remembers the last 50,000 pods. So the memory is checked only after 50,000 pods were bound.
 """
 
 from __future__ import annotations

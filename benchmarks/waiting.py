@@ -1,7 +1,6 @@
 """Measure many pods that wait at Permit: the memory that they take, and the time until all waits have ended.
 
-There are two runs. In the first, all pods are rejected, and the freed memory is measured. In the second, all pods are
-allowed, and the time is measured.
+In the first run, all pods are rejected at the end. In the second, all are allowed.
 """
 
 from __future__ import annotations

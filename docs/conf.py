@@ -1,7 +1,7 @@
 """Settings of the documentation site, which `make docs` builds into `build/site`.
 
-The source folder is the whole repository: links between pages, examples and source files must work on the site as they
-do on a code host. `docs/_site` has our Sphinx extensions.
+The source folder is the whole repository, so that links from pages to examples and code also work on the site.
+`docs/_site` has our Sphinx extensions.
 """
 
 from __future__ import annotations

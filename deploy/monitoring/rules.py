@@ -1,7 +1,6 @@
-"""The alert rules, as a table.
+"""The alert rules, as a table. Times and limits are separate fields, so that a test can use shorter times.
 
-The expressions select the metrics of pyscheduler by `job`, because kube-scheduler has metrics of the same names. Times
-and limits are separate fields, so that a test can run the same rules with shorter times.
+The expressions select the metrics of pyscheduler by `job`, because kube-scheduler has metrics of the same names.
 """
 
 from __future__ import annotations

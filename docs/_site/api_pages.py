@@ -1,7 +1,6 @@
-"""Append signatures and docstrings to the pages of `docs/reference/api`, whose tables list modules.
+"""Append the signatures and docstrings of modules to the pages of `docs/reference/api` that list these modules.
 
-A name is shown with the shortest path for importing it: `pyscheduler.Status`, not
-`pyscheduler.framework.status.Status`.
+A name has the shortest path for importing it: `pyscheduler.Status`, not `pyscheduler.framework.status.Status`.
 """
 
 from __future__ import annotations

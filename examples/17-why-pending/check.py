@@ -1,6 +1,6 @@
 """Ask why each pod of answers.yaml waits, and check that the answer has the expected words.
 
-Run `python check.py wait` first: it waits until the scheduler has tried the pods. Then run one of these:
+First, `python check.py wait` waits until the scheduler has tried the pods. Then run one of these:
 
 - `python check.py explain` asks `pyscheduler explain`
 - `python check.py story` asks the scheduler's page `/debug/story`

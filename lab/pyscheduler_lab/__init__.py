@@ -1,7 +1,6 @@
-"""The lab: run pyscheduler in virtual time, and check recordings of runs.
+"""The lab: simulate the scheduler in virtual time, replay traces of jobs, and check recorded runs.
 
-The lab has simulations, traces, a checker, demos, and a test kit for batch systems. It also repeats recorded decisions
-of other schedulers. The scheduler does not import the lab. The names below are the Python interface.
+The lab is for tests and experiments; the scheduler does not import it. The names below are its Python interface.
 """
 
 from __future__ import annotations

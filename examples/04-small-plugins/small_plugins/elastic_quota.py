@@ -1,7 +1,7 @@
-"""ElasticQuota: a namespace has a guaranteed minimum, may borrow unused quota of others, and must give it back.
+"""ElasticQuota: a namespace has a guaranteed minimum, and may borrow quota that other namespaces do not use.
 
-The idea is CapacityScheduling of kubernetes-sigs/scheduler-plugins. A difference: pods of a namespace are evicted for
-another namespace only if their namespace keeps its minimum.
+A pod within its namespace's minimum can evict pods of namespaces that use more than their minimum. The idea is
+CapacityScheduling of kubernetes-sigs/scheduler-plugins.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""HeadroomReused: the rule of `headroom.py`, with results that the scheduler may reuse for equal pods."""
+"""HeadroomReused: the filter of `headroom.py`, with results that the scheduler may reuse for equal pods."""
 
 from collections.abc import Sequence
 

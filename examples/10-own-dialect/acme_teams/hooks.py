@@ -1,4 +1,4 @@
-"""The hook of the entry point. It names the row as text, so the row is imported only if it is needed."""
+"""The hook of the entry point. It names the group format as text, so `rows.py` is imported only if it is needed."""
 
 from pyscheduler import PluginRegistry, hookimpl
 

@@ -1,1 +1,4 @@
-"""A policy for the plugin Batch: jobs with a near deadline are first, and keep their nodes in the hour before it."""
+"""A policy for the plugin Batch, for jobs with deadlines.
+
+The job with the nearest deadline is placed first. No job is evicted in the hour before its deadline.
+"""

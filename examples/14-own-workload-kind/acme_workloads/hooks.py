@@ -1,4 +1,4 @@
-"""The hook of the entry point. It names the rule as text, so the rule is imported only if it is needed."""
+"""The hook of the entry point. It names the grouping rule as text, so the rule is imported only if it is needed."""
 
 from pyscheduler import PluginRegistry, hookimpl
 

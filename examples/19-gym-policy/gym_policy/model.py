@@ -1,4 +1,4 @@
-"""The model: a node's score is a weighted sum of features that the node would have with the pod."""
+"""The model: a node's score is a weighted sum of numbers that describe the node with the pod on it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Learn the weights by random search, compare them with random placement, or measure steps per second.
 
-To learn and to compare, the cluster has every n-th node of openb, a published GPU cluster. Pods arrive until they
-request 130 % of the GPUs of these nodes.
+The cluster has every n-th node of openb, a published GPU cluster. Pods arrive until they request 130 % of its GPUs.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""Check a batch scheduler: replay the writes on an API server, and return the violated rules.
+"""Check the decisions of a batch scheduler: read the writes on an API server, and return the violated rules.
 
-The package shares no code with the scheduler, so that a mistake of the scheduler is not repeated here. An import
-contract ensures this. The rules:
+The package shares no code with the scheduler, so that a mistake of the scheduler is not repeated here. A *gang* is a
+group of pods that start together or not at all. A gang that lost members is *broken*. The rules:
 
 1. No gang is partly bound.
-2. No binding exceeds a limit.
+2. No binding exceeds a limit of a queue.
 3. No protected pod and no pod of another scheduler is evicted.
 4. Each eviction lets a job start, or ends a broken gang.
-5. Fair shares justify each reclaim.
+5. If a pod is evicted for a job of another queue, the fair shares of the queues justify it.
 6. Evictions do not repeat, and jobs do not evict each other in a cycle.
-7. Evictions end.
-8. Each pending pod has a queue without child queues, and a reason why it waits.
+7. Evictions stop at some time, if nobody else changes the cluster.
+8. Each pending pod shows why it waits.
 9. The status of queues is right.
 
-The module of a rule describes the exceptions.
+Most rules have exceptions; the module of a rule describes them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Find out which pods the batch scheduler evicted, by which action, and for which job.
+"""Find out which pods the batch scheduler evicted, by which action (such as reclaim), and for which job.
 
 The scheduler writes this into the pod's condition ``DisruptionTarget``, and into an event with the reason ``Evict``.
 """

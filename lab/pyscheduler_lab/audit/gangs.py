@@ -1,7 +1,6 @@
-"""Count the members of a gang, and find out whether the gang is whole, broken or empty.
+"""Count the pods of a gang that have a node, and find out whether the gang has enough of them.
 
-All three systems have `minMember`. KAI also has a tree of sub-groups: an inner node needs `minSubGroup` satisfied
-children, or all if `minSubGroup` is not set. Volcano also has `minTaskMember`, and sub-groups by label.
+In KAI and Volcano, parts of a gang (sub-groups) may also need a minimum of pods.
 """
 
 from __future__ import annotations

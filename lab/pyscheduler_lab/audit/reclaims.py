@@ -1,7 +1,7 @@
-"""Judge by fair shares whether a reclaim was allowed. A reclaim evicts pods of another queue.
+"""Decide by fair shares whether a reclaim was allowed. A reclaim evicts pods of one queue for a job of another.
 
-Sources: KAI, plugin proportion, package reclaimable; Volcano and kube-batch, the reclaimable functions of proportion
-and capacity.
+Sources: KAI, `plugins/proportion/reclaimable`; Volcano, `plugins/proportion` and `plugins/capacity`; kube-batch,
+`plugins/proportion`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Rule 1: no gang is partly bound. The rule includes sub-groups.
+"""Rule 1: no gang is partly bound. A gang is a group of pods that start together or not at all.
 
-Members are bound and evicted one after another, so a gang may be partly bound for a short time. If the scheduler is not
-the cause, for example if a member failed, the gang may be partly bound for a grace period (KAI's
-`stalenessGracePeriod`). Then a gang of KAI must be whole again or evicted. Volcano and kube-batch do not evict broken
-gangs, so for their gangs the grace period has no end. With its default configuration, Volcano also evicts a part of a
-gang (see `Options.breaks_gangs`).
+A gang may be partly bound for some seconds, because its pods are bound one by one. It may be so for longer if it lost a
+member.
 """
 
 from __future__ import annotations
@@ -126,6 +123,7 @@ class GangRule(Rule):
     def _grace(self, job: str) -> float:
         """Return how long the gang may be broken, in seconds."""
         group = self.world.group_of(job)
+        # Volcano and kube-batch do not evict broken gangs.
         if group is None or group.dialect != KAI or not self.options.evicts_stale_gangs:
             return math.inf
         if job in self._completing:

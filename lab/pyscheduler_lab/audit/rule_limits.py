@@ -1,8 +1,6 @@
-"""Rule 2: no binding exceeds a limit.
+"""Rule 2: no binding exceeds a limit of the pod's queue, or of the queues above it.
 
-The queue of a bound pod must exist and have no child queues. The limits are those of the queue and of its ancestors. In
-KAI, pods that are not preemptible must also stay within the quotas of these queues. If a queue was just changed or
-deleted, its old limits also count, because the binding may have been decided before.
+After a change of a queue, its old limits also count for a short time, because the scheduler may have decided before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Rules 6 and 7: if only the batch scheduler changes something, evictions do not repeat, form no cycle, and end."""
+"""Rules 6 and 7: evictions do not repeat, form no cycle, and stop at some time.
+
+The rules apply while only the batch scheduler changes the cluster.
+"""
 
 from __future__ import annotations
 

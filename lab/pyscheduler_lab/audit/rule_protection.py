@@ -1,12 +1,13 @@
 """Rule 3: no protected pod and no pod of another scheduler is evicted.
 
-A broken gang may be evicted. Otherwise, these pods are protected:
+The scheduler may evict the rest of a gang that lost members. Otherwise, these pods are protected:
 
 - pods of jobs that are not preemptible
-- pods of jobs within their minimum run time (KAI), except pods beyond the job's minimum
-- system pods (Volcano, kube-batch)
-- from the action preempt: pods of other queues; in KAI, also pods whose priority is not below the preemptor's
-- from the action reclaim: pods of the reclaiming job's own queue, and pods of queues that are not reclaimable
+- in Volcano and kube-batch: system pods
+- when a job preempts: pods of other queues; in KAI, also pods whose priority is not lower than the job's
+- when a job reclaims room from other queues: pods of its own queue, and pods of queues that are not reclaimable
+- in KAI, when a job preempts or reclaims: pods of a job that has not run for a minimum time yet, except pods beyond the
+  minimum of this job
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Rule 4: each eviction ends a broken gang, or makes room for a job, which then binds its minimum.
+"""Rule 4: each eviction makes room for a job that then starts, or ends a gang that lost members.
 
-The job has at least the victim's grace period plus `Options.lease_seconds` to do so. The rule does not judge a job if
-someone else changes its pods, its group, its queue or the room on nodes meanwhile. If the scheduler gives the room to
-another job, that job must bind its minimum.
+If others change the job, its queue or the nodes before the job has started, the rule does not judge it.
 """
 
 from __future__ import annotations

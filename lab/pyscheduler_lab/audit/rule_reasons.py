@@ -1,15 +1,14 @@
-"""Rule 8: each pending pod shows why it waits, and its queue is usable or something reports the problem.
+"""Rule 8: each pending pod shows why it waits.
 
-The rule judges pods that are pending at the end and are older than `Options.reason_seconds`. One of these shows why a
-pod waits:
+The rule checks the pods that are pending at the end and are older than `Options.reason_seconds`. A pod must have one of
+these:
 
 - a scheduling gate
 - a condition of its PodGroup that has a reason, is not ``Scheduled`` and is not False
-- the pod's condition ``PodScheduled``, if it is not True and has a reason and a message
+- a condition ``PodScheduled`` that has a reason and a message, and is not True
 
-A queue is usable if it exists and has no child queues. If the queue is not usable, or the PodGroup that the pod names
-does not exist, something must report this: a message in ``PodScheduled``, a condition of the PodGroup as above, or an
-event.
+If the pod's PodGroup or queue does not exist, or if the queue has child queues, there must be a message in
+``PodScheduled``, such a condition of the PodGroup, or an event.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
-"""Rule 5: fair shares justify each reclaim. A reclaim evicts pods of another queue.
+"""Rule 5: fair shares justify each reclaim. A reclaim evicts pods of one queue for a job of another.
 
-Consecutive evictions for one job are one decision. The rule computes the shares just before the first eviction. But the
-writes do not show what the scheduler knew when it decided:
-
-- It may have decided on a slightly older state, and may count pods with a nominated node as allocated.
-- It may have placed other pods in the same round, which are bound later or not at all.
-- It may have announced evictions, by an event, that are written later or fail.
-
-So the rule tries several such states. One state that justifies the decision is enough. If the resources of the cluster
-changed just before, the rule does not object to the decision.
+The rule computes the fair shares just before the first eviction for the job. But the scheduler may have decided on a
+slightly older state. It may also have placed or evicted other pods, which is written later or not at all. So the rule
+tries several states. One state that justifies the decision is enough.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Rule 9: the amounts in the status of each queue equal the sums of the requests of its pods.
+"""Rule 9: the status of each queue has the sums of the requests of its pods.
 
-A queue is checked when its pods have not changed for a while, because the status is written later. Pods that are being
-deleted may be counted or not. The same holds for gated pods in `requested`.
+The scheduler writes the status some time after a change. So a queue is checked when its pods have not changed for a
+while.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""KAI's fair shares, one resource at a time (plugin proportion, resource division).
+"""KAI's fair shares of the queues, one resource at a time.
 
-A queue first gets its quota, but not more than its limit or its requests. The rest is divided by priority and
-over-quota weight, in whole units. Units that are left over go to the queues with the largest remainders. Then the child
-queues divide their parent's share in the same way.
+A queue first gets its quota, if it requests so much. The rest is divided by priority and over-quota weight. Child
+queues divide the share of their parent in the same way.
+
+Source: KAI, `plugins/proportion/resource_division`.
 """
 
 from __future__ import annotations

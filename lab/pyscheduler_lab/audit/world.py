@@ -1,4 +1,4 @@
-"""The state of the cluster after each write: objects, sums of queues, and which write was a binding or an eviction."""
+"""The state of the cluster after each write: objects, usage of queues, and which write was a binding or an eviction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text of results: values with units, and tables; also a line that shows the progress."""
+"""Texts of results: values with units, tables, and the progress of a run."""
 
 from __future__ import annotations
 

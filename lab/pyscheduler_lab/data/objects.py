@@ -1,7 +1,7 @@
-"""Read the objects of a cluster from a dump, an export of kube-scheduler-simulator, or a recording.
+"""Read the objects of a cluster from a file, or their changes.
 
-A dump is what `kubectl get pods,nodes -A -o yaml` prints. An export is a JSON object with the keys `pods` and `nodes`.
-A recording has a JSON object for each change: `{"time": ..., "event": "Add", "resource": {...}}`.
+`kubectl get pods,nodes -A -o yaml` prints a *dump*. Files of kube-scheduler-simulator are also read: an *export* has
+the objects of a cluster, and a *recording* has their changes.
 
 Source: kubernetes-sigs/kube-scheduler-simulator, `simulator/recorder` and `simulator/snapshot`.
 """

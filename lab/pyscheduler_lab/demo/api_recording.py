@@ -1,8 +1,6 @@
 """Record the writes on an API server, over plain HTTP, so that `pyscheduler_lab.audit` can check them.
 
-One thread per kind lists the objects, and then watches them. After a broken connection, the watch continues from the
-last version. If that is impossible, the recording of the kind ends, and `problems` says so. A kind that the server does
-not serve yet is asked for every 0.2 s, so the first writes of this kind may be missing.
+If a watch breaks and cannot continue, the recording of its kind ends, and `problems` says so.
 """
 
 from __future__ import annotations

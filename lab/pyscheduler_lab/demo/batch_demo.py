@@ -1,8 +1,6 @@
 """`pyscheduler demo-batch`: four teams share a GPU cluster by quota. They borrow GPUs, and the owners reclaim them.
 
-The API server is a separate process, and this process schedules over HTTP. Evicted pods are created again. At the end,
-`pyscheduler_lab.audit` checks a recording of the writes. The exit code is 1 if a rule is broken or a job did not
-finish.
+The exit code is 1 if a job did not finish, or if `pyscheduler_lab.audit` finds a wrong decision.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Follow the pods of the batch demo: the GPUs that each team holds or requests, and how long its jobs waited."""
+"""Follow the pods of the batch demo: for each team, the GPUs in use and requested, and how long jobs waited."""
 
 from __future__ import annotations
 

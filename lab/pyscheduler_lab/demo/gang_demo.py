@@ -1,7 +1,6 @@
 """`pyscheduler demo-gang`: forty gangs of mixed size compete for too few GPUs, and none runs partially.
 
-The API server is a separate process, and this process schedules over HTTP. `gang_record` records the bindings from a
-watch, without code of the scheduler, and checks them.
+`gang_record` checks this from watches on the API server, without code of the scheduler.
 """
 
 from __future__ import annotations

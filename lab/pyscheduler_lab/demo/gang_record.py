@@ -1,12 +1,6 @@
 """Record the pods of gangs from watches, and check that no gang ran partially.
 
-The module shares no code with the scheduler. It checks:
-
-- Before the first pod of a gang was bound, the nodes of its pods had room for the gang's minimum of pods.
-- The minimum was bound within a few seconds after the first pod.
-- No pod ended before the minimum was bound, and no pod failed.
-- No node was overcommitted, and no pod was bound twice.
-- Each gang finished.
+The module shares no code with the scheduler, so that a mistake there is noticed here.
 """
 
 from __future__ import annotations

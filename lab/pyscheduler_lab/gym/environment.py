@@ -1,11 +1,11 @@
 """The environment: pods arrive one after another, and each action chooses a node for a pod, or leaves the pod pending.
 
-Pods arrive in the order of a trace, and leave their nodes when their time is over. The Filter plugins of the profile
-say which nodes are feasible. Reserve and Permit plugins run when a node is chosen. After other pods have ended, a
-pending pod that fits on a node is shown again. The episode ends when no pod is left to show.
+Pods arrive as in a trace, and leave their nodes when their time is over. The Filter plugins of the profile say which
+nodes are feasible. If a pending pod fits on a node after other pods have ended, the policy decides about it again. The
+episode ends when there is no pod to decide about.
 
-With `load`, an episode is like the experiment of the FGD paper ("Beware of Fragmentation", USENIX ATC 2023). Jobs of
-the trace arrive in random order, again and again, until they request `load` times the GPUs. Jobs never end.
+With `load`, an episode is like the experiment of the FGD paper ("Beware of Fragmentation", USENIX ATC 2023): jobs of
+the trace arrive in random order until they request `load` times the GPUs of the cluster. These jobs never end.
 
 Differs from a replay: pods have no groups, and there is no preemption.
 """

@@ -1,8 +1,6 @@
 """The observation of a policy, as one flat array: features of each node, then of the pod.
 
-The environment and the Score plugin use the same function, so that a policy sees the same numbers in training and in a
-profile. Values are from 0 to 1: parts of the largest node of the cluster, or parts of a GPU. Nodes are in the order of
-the scheduler's snapshot.
+The environment for training and the Score plugin use the same function, so a policy sees the same numbers in both.
 """
 
 from __future__ import annotations

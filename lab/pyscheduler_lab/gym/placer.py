@@ -1,7 +1,7 @@
 """Place pods on chosen nodes with the plugins of a profile.
 
-A pod is assumed in the scheduler's cache, then Reserve and Permit run, but not PreBind and Bind. If a Permit plugin
-lets the pod wait, the pod counts as rejected.
+Reserve and Permit plugins run; PreBind and Bind plugins do not. If a Permit plugin lets the pod wait, the pod counts as
+rejected.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A Score plugin that takes its scores from a policy.
 
-The policy gets the observation of the environment and returns a score for each action. The last action means "leave the
-pod pending"; the plugin ignores the score of this action.
+The policy returns a score for each node, and a last one for "leave the pod pending", which the plugin ignores.
 
     class Learned(PolicyScore):
         name = "Learned"

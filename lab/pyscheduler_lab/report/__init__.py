@@ -1,5 +1,4 @@
-"""A report: one HTML file that compares runs, from their bundles (folders with all results of a run).
+"""A report: one HTML file that compares runs, from the folders with their results.
 
-The file has the data of the charts, and a script (`page.js`) that draws the charts in the browser. The file loads
-nothing from the network.
+The file has the data of the charts, and a script that draws them in the browser. It loads nothing from the network.
 """

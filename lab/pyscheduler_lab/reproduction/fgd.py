@@ -1,7 +1,6 @@
-"""All runs of the experiment of the FGD paper (see `arrivals`), and their means beside the published ones.
+"""Repeat the experiment of the FGD paper (see `arrivals`), and compare the means with the published ones.
 
-A run has a task list, a policy and a seed. The authors' seeds are for Go's random generator, so single runs cannot be
-compared. The means of several seeds are compared, with a tolerance.
+Single runs cannot be compared, because the authors' seeds are for Go's random generator.
 """
 
 from __future__ import annotations

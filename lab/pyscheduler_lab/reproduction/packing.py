@@ -1,7 +1,6 @@
 """Run the experiment of the FGD paper (see `arrivals`): place the arriving tasks one by one, and measure after each.
 
-`OneByOne` decides with the scheduling cycle of a profile. This module notes which node and which GPU each task got, and
-computes allocation and fragmentation from these notes.
+The scheduler's own code chooses the nodes. This module computes the allocation and the fragmentation from the choices.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""A bundle: the folder with everything about one run.
+"""A bundle: the folder with everything about one run: tables, settings, versions of the code, and input files.
 
-It has each table as Parquet and CSV, and `run.json` with the settings and the versions of the code. Input files are
-copied into `inputs`, unless they come with the lab. Equal runs have equal tables, byte by byte.
+Input files that come with the lab are not copied. Equal runs have equal tables, byte by byte.
 """
 
 from __future__ import annotations

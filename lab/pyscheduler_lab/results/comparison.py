@@ -1,7 +1,6 @@
-"""Compare policies: the mean of each column over the seeds, and its interval.
+"""Compare policies by their results: the mean of each column over the seeds, with a 95 % interval.
 
-A seed changes the order of jobs that arrive together, for all policies in the same way. So differences between policies
-are computed seed by seed. The mean difference has an interval, too. `results.intervals` describes intervals.
+A seed changes the order of simultaneous jobs, in the same way for all policies. So policies are compared seed by seed.
 """
 
 from __future__ import annotations

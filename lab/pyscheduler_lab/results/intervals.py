@@ -1,7 +1,7 @@
-"""95 % intervals of a mean over few seeds: Student's t, and the percentile bootstrap for comparison.
+"""95 % intervals of a mean over few seeds, by Student's t distribution.
 
-With few values, a percentile bootstrap is too narrow. For normal values, it contains the true mean in 50 % of
-experiments with 2 values, and in 84 % with 5. Student's t contains it in 95 %, so verdicts use Student's t.
+The percentile bootstrap is too narrow: with 5 values from a normal distribution, it contains the true mean in only 84 %
+of experiments.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Facts about a replay that several columns need, as arrays computed from its tables.
 
-A *run* of a job begins when its minimum of workers is bound. It ends with the job, or when an eviction leaves fewer
-workers. Shares of time are over one window, from the first arrival to the last end of a job. If no job ended, the
-window ends with the last event.
+A *run* of a job begins when its minimum of workers is bound. An eviction that leaves fewer workers ends the run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Rules about results: ranges of columns, for the whole run, for classes of jobs and for teams.
+"""Check results against limits: for the whole run, for classes of jobs and for teams.
 
-A file of rules is YAML:
+The limits are in a YAML file:
 
     columns:
       gpu_utilisation: {min: 0.6}
@@ -8,7 +8,7 @@ A file of rules is YAML:
       large:
         wait_p90_s: {max: 3600}
 
-A column without a value breaks its rule.
+A column without a value fails the check.
 """
 
 from __future__ import annotations

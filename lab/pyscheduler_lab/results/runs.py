@@ -1,4 +1,4 @@
-"""Replay a trace with the settings of a run, and return the tables of the run and the counts of the replay."""
+"""Replay a trace with the settings of a run, and return the tables of the run and a report of the replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Let a profile share GPUs in a simulation, where no program on the node reports which device a pod got."""
+"""Let a profile share GPUs in a simulation, where nothing reports which GPU a pod got."""
 
 from __future__ import annotations
 

@@ -1,15 +1,13 @@
 """Change the nodes of a replay while it runs: drains, losses, removals, additions, and growing node groups.
 
-A drain makes a node unschedulable and evicts its pods. A lost node gets the condition and the taints that Kubernetes'
-node controller gives it if the kubelet is silent. The taint NoExecute evicts a pod after the time for which the pod
-tolerates it; until then, the pod's job continues. The pods of a removed node are deleted.
+A drain makes a node unschedulable and evicts its pods. A lost node, whose kubelet is silent, gets the taint NoExecute.
+This taint evicts a pod after the time for which the pod tolerates the taint. The pods of a removed node are deleted.
 
-A node group gets new nodes for unschedulable pods that would fit on such a node. A new node takes some time to come. A
-node that has had no pods for some time is removed, unless the group would fall below its minimum.
+A node group gets a new node if pods are unschedulable and would fit on it. A node that had no pods for some time is
+removed.
 
-A replay waits for planned changes, and for the return of drained and lost nodes. Random failures happen again and
-again, so the replay does not wait for the next one. It waits for the return of a node that failed at random if a job
-had an event after the failure: for example, the job arrived or lost a node.
+A replay does not end before the changes that have a planned time. Random failures never end, so the replay does not
+wait for the next one.
 """
 
 from __future__ import annotations

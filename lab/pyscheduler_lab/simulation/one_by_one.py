@@ -1,7 +1,6 @@
 """Place pods one by one, each in one scheduling cycle, while no virtual time passes.
 
-`OneByOne` runs the scheduling cycle, from the snapshot to Permit. There is no queue, no preemption and no binding
-cycle. If a pod fits nowhere, it is dropped. The nodes are read once, and no call needs an event loop.
+There is no queue, no preemption and no binding. If a pod fits on no node, it is dropped. No call needs an event loop.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Policies by name: scheduler profiles under which a trace can be replayed.
 
-A profile that enables the plugin Batch takes jobs from queues: one queue for each team of the trace, or a single one in
-`fifo`. Other profiles have no such queues.
+With the plugin Batch, each team of the trace has a queue; with the policy `fifo`, all teams share one.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Replay a trace of jobs in virtual time: jobs arrive, wait until enough of their workers are bound, run, and end.
 
-With the fidelity `full`, the scheduler talks to an API server in this process. With `decisions`, it reads typed objects
-in memory. This is faster, and the decisions are the same (`replay_cluster`).
+A job with several workers is a pod group of the kind that the profile's plugins read. When its minimum of workers is
+bound, the job runs for its duration. If evictions leave fewer workers than the minimum, the job starts again from the
+beginning. Otherwise, only the evicted workers are created again.
 
-A job of several workers is a pod group of the kind that the profile's plugins read. A job of one worker is a pod
-without a group, unless the profile has queues. When the minimum of workers of a job is bound, the job runs for its
-duration. Then its objects are deleted. If evictions leave fewer workers than the minimum, all workers are created
-again, and the job starts from the beginning. Otherwise, only the evicted worker is created again.
+With the fidelity `full`, the scheduler talks to an API server in this process. With `decisions`, it reads typed objects
+in memory. This is faster, and the decisions are the same.
 
 Differs from a real cluster: watches never end, and pods run as soon as they are bound.
 """

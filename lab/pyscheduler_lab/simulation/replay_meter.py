@@ -1,7 +1,6 @@
 """Measure a replay of a job trace: the state of each job, and the GPUs in use over time.
 
-A pod *holds* its GPUs while it is bound, or waits at Permit. The GPUs are *used* from the moment when the job starts,
-which is when its minimum of workers is bound.
+A pod *holds* its GPUs while it has a node. GPUs are *used* only after enough workers of the job are bound.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Run scenarios step by step, and check after each step that no node is overcommitted.
 
-The groups that a scenario lists in `never_partial` must not be partly bound, either.
+A scenario may list groups in `never_partial`. Then no such group may be partly bound after a step.
 """
 
 from __future__ import annotations

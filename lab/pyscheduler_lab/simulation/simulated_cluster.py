@@ -1,7 +1,6 @@
-"""A simulated cluster in virtual time; most kinds of scenario steps are methods.
+"""A simulated cluster in virtual time: an API server in this process, the scheduler, and a simulated kubelet.
 
-It has an API server in this process, the scheduler with its client, and a simulated kubelet. The API server validates
-objects and fills in defaults.
+Most kinds of steps in scenario files are methods of this cluster.
 """
 
 from __future__ import annotations

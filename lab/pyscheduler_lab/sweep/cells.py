@@ -1,8 +1,6 @@
 """Run a cell (one run of a sweep), unless the folder of the sweep has its results already.
 
-Stored results count if they are for the same settings, inputs and versions of the code, and if no file was changed.
-Results are written to a temporary folder, which is renamed at the end. So incomplete results of a sweep that was killed
-do not count.
+Stored results count only if they are complete, and have the same settings, inputs and versions of the code.
 """
 
 from __future__ import annotations
@@ -84,6 +82,7 @@ def run_cell(cell: Cell, *, folder: Path, command: Sequence[str]) -> Outcome:
         target = folder / cell.name
         shutil.rmtree(target, ignore_errors=True)
         target.parent.mkdir(parents=True, exist_ok=True)
+        # Only now: a sweep that is killed before leaves no incomplete results under the name of the cell.
         part.rename(target)
         return _outcome(cell, done.tables, is_old=False)
     except ConfigError as error:

@@ -1,7 +1,6 @@
 """The file of a sweep: traces, clusters, profiles, weights and seeds, and settings for all runs.
 
-Profiles and traces are read before the first run, so that mistakes are found early. Paths in the file are relative to
-the folder of the file.
+Profiles and traces are read before the first run, so that mistakes are found early. Paths are relative to the file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The table of a sweep, with the mean of each column of results over the seeds, and its 95 % interval.
+"""The table of a sweep: for each profile, set of weights, trace and cluster, the means of all columns over the seeds.
 
-It has a line for each combination of profile, weights, trace and cluster. Each line also has the difference to the
-first line of the same trace and cluster. A run that failed has no values.
+A row also has 95 % intervals, and the difference to the first row of the same trace and cluster.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Search for weights that minimise or maximise a column of results, with Optuna's tree-structured Parzen estimator.
+"""Search for plugin weights that minimise or maximise a column of results, with Optuna's Parzen estimator (TPE).
 
-The file is that of a sweep with one trace, cluster and profile. A trial runs the profile with the weights that Optuna
-proposes, once for each seed. If a search is repeated, Optuna proposes the same weights. So a search that was killed
-can be repeated, and finds its first trials in the stored results.
+Optuna proposes weights, and the profile runs with them, once for each seed. If a search is repeated, Optuna proposes
+the same weights. So a search that was killed can be repeated, and reuses the stored results.
 
-The best weights were chosen by their results with the seeds of the search. So the comparison with the weights of the
-profile uses other seeds.
+At the end, the best weights are compared with the profile's own weights. This comparison uses other seeds, because the
+best weights were chosen by their results with the seeds of the search.
 """
 
 from __future__ import annotations

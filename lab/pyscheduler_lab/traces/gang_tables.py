@@ -1,8 +1,6 @@
 """Read tables of jobs with arrival, size and duration: Philly, Kalos, Alibaba 2017, and files in the same form.
 
-Column names have units (`arrival_s`, `cpu_milli_per_worker`). With the column `nodepack_workers`, a job can also be
-divided into as few workers as nodes allow. `memory_norm_per_worker` is a share of the memory of the largest machine,
-which is taken to be 1 TiB.
+`memory_norm_per_worker` is a share of the memory of the largest machine, which is taken to be 1 TiB.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Read the pods of a cluster as jobs, from a dump or a recording (see `data.objects`).
+"""Read the pods of a cluster as jobs, from the files that `data.objects` reads.
 
-A pod arrives when it was created, and runs for the time from its start to its end. A pod without an end runs until the
-replay ends. Equal pods of one group are the workers of one job. Some pods are left out: pods of DaemonSets, static
-pods, pods that ended at an unknown time, and pods that were deleted before they had a node.
+Equal pods of one group are the workers of one job. Some pods are left out, such as pods of DaemonSets.
 """
 
 from __future__ import annotations

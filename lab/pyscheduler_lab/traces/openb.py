@@ -1,7 +1,6 @@
 """Read the task lists of openb, a production cluster where pods share GPUs and some need certain GPU models.
 
-A task arrives when it was created. Its duration is the time from its scheduling to its deletion, or from its creation
-if it was never scheduled. In a list without times, a task arrives each second and runs until the replay ends.
+In a list without times, a task arrives each second and runs until the replay ends.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Read the Standard Workload Format of the Parallel Workloads Archive.
 
-A line has 18 numbers, -1 for unknown ones. Comments begin with `;`. Some comments name properties of the cluster, such
-as `; MaxProcs: 128`. A processor counts as one CPU. If `MaxProcs` and `MaxNodes` give the size of a node, a job has as
-few pods as possible. Without them, or with `--shape worker`, it has one pod per processor.
+A processor counts as one CPU. By default, a job gets as few pods as possible if comments in the file say how many
+processors a node has. Otherwise, it gets one pod per processor.
 
 Source: https://www.cs.huji.ac.il/labs/parallel/workload/swf.html.
 """

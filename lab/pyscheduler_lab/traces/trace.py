@@ -1,6 +1,6 @@
 """A trace: jobs in order of arrival, and where they come from.
 
-`Trace.read` takes the name of a trace that comes with the lab, or a path. The content of a file says its format.
+`Trace.read` takes the name of a trace that comes with the lab, or a path, and recognizes the format by the content.
 """
 
 from __future__ import annotations

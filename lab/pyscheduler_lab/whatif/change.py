@@ -1,7 +1,7 @@
 """Change the objects of a dump: remove and add nodes, and add objects that the dump lacks.
 
-The pods of a removed node are evicted. A pod with a controller is created again under the same name, so that the
-results can be compared. A pod without a controller is lost. Pods of DaemonSets and static pods end with their node.
+If a node is removed, its pods with a controller are normally created again. They keep their names, so that results can
+be compared.
 """
 
 from __future__ import annotations

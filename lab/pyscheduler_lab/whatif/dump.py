@@ -1,7 +1,7 @@
 """Read a dump of a cluster: manifests, a snapshot of pyscheduler, or a snapshot of KAI-Scheduler.
 
-Manifests are what `kubectl get -o yaml` prints. A snapshot of pyscheduler is the zip file of `/debug/snapshot`. A
-snapshot of KAI-Scheduler is the zip file of `/get-snapshot`, whose objects have no `kind` and no `apiVersion`.
+`kubectl get -o yaml` prints manifests. A snapshot is a zip file that a scheduler serves: pyscheduler at
+`/debug/snapshot`, KAI-Scheduler at `/get-snapshot`.
 
 Source: NVIDIA/KAI-Scheduler, `pkg/scheduler/plugins/snapshot/snapshot.go`.
 """

@@ -1,6 +1,6 @@
-"""Choose the configuration of a what-if.
+"""Choose the scheduler configuration for the pods of a dump.
 
-It is the first of these that is given:
+The first of these that exists is used:
 
 1. `--profile`: one profile that schedules all pods
 2. `--config`

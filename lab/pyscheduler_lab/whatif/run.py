@@ -1,11 +1,6 @@
 """Run the scheduler on the objects of a dump, in memory, until the cluster is at rest or a virtual day is over.
 
-The objects keep their uids and times, because claims and owners refer to uids, and batch systems sort jobs by age. A
-snapshot has few fields of an object. So an object with a uid is stored even if the API server would refuse it. A
-simulated kubelet runs bound pods. An evicted pod that has a controller is created again.
-
-At rest means: no pod was created, placed or deleted for ten minutes of virtual time, and no pod waits at Permit. In ten
-minutes, each unschedulable pod is retried.
+At rest means: no pod was created, placed or deleted for ten minutes of virtual time, and no pod waits at Permit.
 """
 
 from __future__ import annotations
@@ -194,7 +189,10 @@ class _Run:
         return {**pod, "spec": {**pod["spec"], "schedulerName": name}} if name else pod
 
     def _store(self, one: Object) -> None:
-        """Store an object with its uid, its time of creation and its status."""
+        """Store an object with its uid, its time of creation and its status.
+
+        Claims and owner references have uids; batch systems sort jobs by their time of creation.
+        """
         cluster = self._cluster
         registry = cluster.registry
         try:
@@ -213,7 +211,7 @@ class _Run:
                 return  # every server has it, such as a namespace
             if not uid:
                 raise ConfigError(f"{'/'.join(filter(None, key_of(one)))}: {error}") from error
-            # A server has accepted it before.
+            # A server has accepted it before. But snapshots have few fields of an object.
             cluster.plant(_unversioned({**one, "metadata": {**metadata, "namespace": namespace}}))
             return
         stored = record.decode()

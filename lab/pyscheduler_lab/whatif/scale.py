@@ -1,8 +1,6 @@
 """Look for the smallest number of new nodes with which no pod stays pending that could run.
 
-First, one new node is added for each pending pod. A pod that is still pending then has another problem: for example,
-its queue is full. Such pods are ignored. Then 0, 1, 2, 4 ... new nodes are tried, until all other pods have a node. A
-bisection finds the smallest number.
+First, one new node is added for each pending pod. Pods that are still pending then are ignored.
 """
 
 from __future__ import annotations

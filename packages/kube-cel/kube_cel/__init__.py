@@ -4,7 +4,6 @@
 evaluation take a `Meter`, which limits cost and memory, and lets the caller limit the time. So an expression of an
 untrusted user cannot fill the memory or block its caller.
 
-The language is in `parser`, `macros`, `checker` and `plan`. Its functions are in `library` and `library_kubernetes`.
 The package knows no Kubernetes objects, and does no I/O.
 """
 

@@ -1,6 +1,6 @@
-"""Evaluate attributes: a variable or value with the fields and indices after it, as in ``device.attributes["x"].y``.
+"""Evaluate a variable or value with the fields and indices after it, as in ``device.attributes["x"].y``.
 
-If one field is optional (``a.?b.c``), the fields after it are optional, too.
+After an optional field (``a.?b.c``), the following fields are optional, too.
 """
 
 from __future__ import annotations

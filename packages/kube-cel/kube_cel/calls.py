@@ -1,4 +1,4 @@
-"""Make a Python function from a call: it evaluates the arguments, charges the cost and runs the matching overload."""
+"""Make a Python function from a call in an expression: evaluate the arguments, charge the cost, run the function."""
 
 from __future__ import annotations
 

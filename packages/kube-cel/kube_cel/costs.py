@@ -1,6 +1,4 @@
-"""The cost of each function call, by function and overload.
-
-Costs are charged before a function runs. `FAILED` stands for an argument whose evaluation failed.
+"""The cost of each function call, by function and argument types. A cost is charged before the function runs.
 
 Source: cel-go 0.26, `interpreter/runtimecost.go` and `ext`; Kubernetes 1.36, `cel/library/cost.go`.
 """

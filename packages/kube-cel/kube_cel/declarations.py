@@ -1,8 +1,7 @@
 """The signatures of the functions that expressions can call, for the type checker.
 
-Each entry has a name, ``=``, and a signature, as in ``contains_string=.(string,string)bool``. A signature of a method
-begins with a dot. Its first parameter is the value on which the method is called: ``x`` in ``x.contains(y)``. ``T``,
-``K`` and ``V`` stand for any type.
+For example, ``contains_string=.(string,string)bool`` is a method, because of the dot. Its first parameter is the value
+on which it is called: ``x`` in ``x.contains(y)``. ``T``, ``K`` and ``V`` stand for any type.
 
 Source: cel-go's and Kubernetes' libraries, as Kubernetes 1.36 enables them for stored expressions.
 """

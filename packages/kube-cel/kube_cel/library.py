@@ -1,6 +1,6 @@
-"""CEL's library functions in Python, by overload: strings, lists, sets, optional values and regular expressions.
+"""CEL's library functions in Python: strings, lists, sets, optional values and regular expressions.
 
-The first argument of a function is the `Meter`.
+The first argument of a function is the `Meter`, which counts the cost.
 
 Source: cel-go 0.26, `ext`, and Kubernetes 1.36, `k8s.io/apiserver/pkg/cel/library`.
 """

@@ -1,4 +1,4 @@
-"""Kubernetes' own CEL functions in Python, by overload: quantities, versions, URLs, IP addresses, formats.
+"""Kubernetes' own CEL functions in Python: quantities, versions, URLs, IP addresses, formats.
 
 Source: Kubernetes 1.36, `k8s.io/apiserver/pkg/cel/library`.
 """

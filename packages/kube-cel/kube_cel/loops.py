@@ -1,7 +1,7 @@
 """Evaluate the macros that loop over a list or map: ``all``, ``exists``, ``map`` ...
 
-cel-go rewrites a loop as a few expressions. This module has a Python loop for each kind of macro, and charges the cost
-of cel-go's expressions.
+cel-go rewrites a loop as simpler expressions. This module runs a Python loop, and charges the cost of those
+expressions.
 """
 
 from __future__ import annotations

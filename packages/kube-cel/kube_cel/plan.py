@@ -1,7 +1,7 @@
 """Turn a checked syntax tree into Python functions that evaluate it.
 
-The function of a tree node takes a `Meter` and returns a value, or raises `CelError`. As in cel-go, some parts are
-prepared once, before the first evaluation: for example, lists of constants and literal regular expressions.
+Such a function takes a `Meter` and returns a value, or raises `CelError`. Constant parts, such as a literal regular
+expression, are prepared once, before the first evaluation.
 """
 
 from __future__ import annotations

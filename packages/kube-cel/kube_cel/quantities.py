@@ -1,6 +1,7 @@
 """Kubernetes quantities in expressions, such as ``1.5Gi`` or ``500m``: parsing, order and sums.
 
-Whether a quantity counts as an integer depends on how Kubernetes stores it, so this module keeps track of that.
+In Kubernetes, whether a quantity counts as an integer depends on how it is stored there. So this module notes how
+Kubernetes would store it.
 
 Source: `k8s.io/apimachinery/pkg/api/resource`.
 """

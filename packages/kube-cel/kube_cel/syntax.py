@@ -1,7 +1,6 @@
-"""The nodes of an expression's syntax tree.
+"""The nodes of an expression's syntax tree. The type checker adds types to them.
 
-The checker stores types in the nodes, and the possible overloads of calls. If a macro uses a part of its input in two
-places, both places have the same node.
+A node may be in two places of the tree, because a macro may use a part of its input twice.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """CEL's types, as the type checker uses them.
 
-Equal types of one `TypePool` are the same object, so comparing large types is fast. A compilation has a pool of its
-own; the signatures of functions have another.
+Equal types of one `TypePool` are the same object, so comparing large types is fast.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The Python classes of CEL's values.
 
-bool, int, float, str, bytes and None are Python's own. An unsigned integer is a `UInt`. A list is a Python list, a
-range, or a `Rope` of concatenated lists. A map is a `Map`. Other values have classes in this module.
+Python's own types are used for most values, such as numbers and texts. An unsigned integer is a `UInt`, a map is a
+`Map`, and a list may be a `Rope` of concatenated lists.
 """
 
 from __future__ import annotations

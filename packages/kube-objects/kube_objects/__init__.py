@@ -1,9 +1,6 @@
 """Kubernetes objects as the scheduler reads them: immutable types, and functions that read them.
 
-The package also has the JSON codec, the table of kinds, quantities, selectors, the interface `Clock`, and the base
-class of all errors. Any package may import it, so it needs only msgspec and the standard library, and does no I/O.
-
-`kube_objects.meta` has the rules for the types of objects.
+Any package may import this one. So it needs only msgspec and the standard library, and does no I/O.
 """
 
 from __future__ import annotations

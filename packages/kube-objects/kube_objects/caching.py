@@ -1,8 +1,7 @@
 """Caches for results computed from parts of objects, limited so that users' objects cannot fill the memory.
 
-`functools.lru_cache` limits only the number of entries. But a pod's node affinity may be a megabyte long, and a user
-may create many pods with different ones. So the sizes of the arguments are added up. When the sum exceeds 2 MiB, the
-cache is cleared.
+`functools.lru_cache` limits only the number of entries, but one node affinity may be a megabyte long. So these caches
+also limit sizes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The PersistentVolumeClaims of a pod, and the storage classes of claims and volumes.
 
-A pod names a claim, or has a template from which a claim is made (a generic ephemeral volume). The claim from a
-template is named after pod and volume, and counts only if its owner reference names the pod.
+For a generic ephemeral volume, the claim is named after pod and volume. It counts only if its owner reference names the
+pod.
 
 Source: kube-scheduler 1.36, `component-helpers/storage`.
 """

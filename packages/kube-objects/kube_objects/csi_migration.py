@@ -1,7 +1,7 @@
 """Translate cloud disks in the old form, from before CSI, into CSI volumes.
 
-Kubernetes once had built-in drivers for the disks of some clouds. Objects may still name such a disk, but now a CSI
-driver serves it. This module returns what scheduling needs: the driver, the handle, and the zone of the disk.
+Kubernetes once had built-in drivers for the disks of some clouds. Objects may still name such a disk, which a CSI
+driver now handles.
 
 Source: kube-scheduler 1.36, `csi-translation-lib`.
 """

@@ -1,7 +1,7 @@
 """The table of kinds: the URL and the Python type of each kind.
 
-The module has the built-in kinds. Custom resources of plugins are added to a `KindTable` at start. Each scheduler has
-its own `KindTable`, even if two run in one process.
+The module has the built-in kinds. Each scheduler in a process has its own `KindTable`, to which plugins add their
+custom resources.
 """
 
 from __future__ import annotations

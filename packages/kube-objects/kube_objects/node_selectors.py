@@ -1,10 +1,7 @@
 """Node selectors: compile the required and preferred terms of a pod, and match nodes against them.
 
-A node selector matches if one of its terms matches. A term matches if all its requirements do, on labels and on the
-node's name. A term without requirements, or one that cannot be parsed, matches no node. The errors of required terms
-are kept, for callers that report them.
-
-Compiled selectors are cached. A plugin can use one as a key of a cache.
+A node selector matches if one of its terms matches. A term without requirements, or one that cannot be parsed, matches
+no node.
 """
 
 from __future__ import annotations

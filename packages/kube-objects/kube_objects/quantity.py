@@ -1,10 +1,7 @@
 """Resource quantities as exact integers, parsed as Kubernetes parses them.
 
-A quantity is a decimal number with a suffix: ``500m``, ``1.5Gi``, ``2e3``. Kubernetes keeps nine decimal places and
-rounds up further ones. So this module counts in billionths of a unit (nanos). Round after summing: ``0.5 + 0.5`` bytes
-are one byte, not two.
-
-Parsed texts are cached, because the same few texts occur everywhere.
+Kubernetes keeps nine decimal places. So this module counts in billionths of a unit (nanos). Round after summing: two
+times ``0.5`` bytes are one byte, not two.
 """
 
 from __future__ import annotations

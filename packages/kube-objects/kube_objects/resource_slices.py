@@ -1,7 +1,7 @@
 """The types of resource slices, in which drivers publish their devices, pool by pool.
 
-A pool has one or several slices. Each names the pool's generation, and how many slices this generation has. A pool is
-complete if all slices of its newest generation exist.
+A pool may need several slices. A pool is complete if all slices of its newest generation exist; each slice says how
+many there are.
 
 Source: Kubernetes 1.36, `resource.k8s.io/v1`.
 """

@@ -8,10 +8,8 @@ The formula is part of the Kubernetes API:
 - Pod-level requests of CPU, memory or huge pages replace the result.
 - The pod's overhead is added.
 
-While a running pod is resized, the largest of three amounts counts: the request, what the node has allocated, and what
-the container has. If the node has called the resize infeasible, the request does not count.
-
-Sums are exact and are rounded at the end: CPU to thousandths of a core, other resources to whole units.
+While a running pod is resized, normally the largest of three amounts counts: the request, what the node has allocated,
+and what the container has.
 
 Differs from kube-scheduler: pod-level requests count even if the gate PodLevelResources is off.
 """

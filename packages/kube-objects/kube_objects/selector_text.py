@@ -1,8 +1,7 @@
 r"""Selectors written as text: ``labelSelector`` and ``fieldSelector`` of a list request.
 
-Label selectors follow Kubernetes' lexer. For example, ``in`` is a valid label value, and ``x in (,a)`` allows the empty
-value. Field selectors have the operators ``=``, ``==`` and ``!=``. In their values, a backslash escapes ``\``, ``,``
-and ``=``. Errors have the texts of the API server.
+They are parsed as in the API server. Some results are surprising: ``in`` is a valid label value, and ``x in (,a)``
+allows the empty value.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Compile label selectors, so that they can be matched fast.
-
-The result is a `CompiledSelector`. `LabelSelector` objects are validated as in Kubernetes, and their results are
-cached.
+"""Compile label selectors, so that they can be matched fast. The result is a `CompiledSelector`.
 
 `kube_objects.selector_text` reads selectors written as text; `kube_objects.node_selectors` compiles node selectors.
 """

@@ -1,8 +1,7 @@
 """Taints keep pods away from a node; a pod's tolerations let it ignore taints.
 
-A toleration matches a taint if effect, key and value match. An empty effect matches each effect, and an empty key each
-key. The operator ``Exists`` matches each value. ``Gt`` and ``Lt`` compare integers. They need the feature gate
-``TaintTolerationComparisonOperators``, which is off by default; without it, they match no taint.
+The operators ``Gt`` and ``Lt`` match a taint only with the feature gate ``TaintTolerationComparisonOperators``, which
+is off by default.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The types of the volumes of a pod, with the fields that plugins read.
+"""The types of the volumes of a pod, with the fields that plugins read. A PersistentVolume uses most of them, too.
 
-A persistent volume uses most of these classes. Kinds of volumes that no plugin reads, such as config maps, are not
-declared: such a volume is decoded with its name alone.
+Of a kind of volume that no plugin reads, such as a config map, only the name is decoded.
 """
 
 from __future__ import annotations

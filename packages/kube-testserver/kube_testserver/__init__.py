@@ -3,8 +3,7 @@
 It behaves as kube-apiserver 1.36, as far as schedulers and `kubectl` depend on it. Its parts, outermost first:
 
 - `command` is the command line.
-- `test_server` serves a cluster in a second thread, for blocking clients and other processes. `served_cluster` serves a
-  cluster on the running event loop.
+- `test_server` serves a cluster in a second thread, `served_cluster` on the running event loop.
 - `workloads` makes the pods of Deployments, Jobs and other workloads.
 - `cluster` assembles all parts.
 - `serving` answers requests, over HTTP or in process.

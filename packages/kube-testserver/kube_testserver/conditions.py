@@ -1,4 +1,4 @@
-"""Reads and sets conditions in a status: one entry per type, with the time at which the entry's status last changed."""
+"""Read and set conditions in a status: one entry per type, with the time at which the entry's status last changed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Refusals of the API server: one exception, and a function for each kind of refusal.
 
-Clients read the code, reason, details and message of a refusal (Go's `errors.IsConflict` reads the reason). So these
-follow kube-apiserver.
+Code, reason, details and message are those of kube-apiserver, because clients read them.
 """
 
 from __future__ import annotations

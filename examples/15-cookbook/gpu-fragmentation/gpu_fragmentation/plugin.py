@@ -1,8 +1,9 @@
 """GpuFragmentation: place pods where they make the fewest free GPUs useless (Fragmentation Gradient Descent).
 
-A free GPU is useless for a pod if the pod requests no GPU, or does not fit on the GPU's node. The fragmentation of a
-node is the average number of useless GPUs, over the pods of the target workload. The plugin prefers the node whose
-fragmentation grows least. In the paper, pods also share GPUs; here, they do not.
+The plugin has a list of typical pods, from its args or from the cluster. A free GPU is useless for a typical pod that
+requests no GPU or does not fit on the node. The fragmentation of a node is the number of its useless GPUs, as an
+average over the typical pods. The plugin prefers the node whose fragmentation grows least. In the paper, pods also
+share GPUs; here, they do not.
 
 Source: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent",
 USENIX ATC 2023, sections 4.1 and 4.2.

@@ -1,4 +1,4 @@
-"""Run cases of batch scheduling with the whole scheduler: API objects, a batch profile, and one scheduling round.
+"""Run cases of batch scheduling with the whole scheduler, which decides once about all pods.
 
 A case becomes API objects (Nodes, Pods, Queues, PodGroups ...), which the scheduler reads as from a real cluster.
 """

@@ -1,4 +1,4 @@
-"""Replace the scheduler's filters and scores in cases: the only filter is a node's maximum number of pods."""
+"""Replace the scheduler's filters and scores in cases. A node accepts pods up to its maximum number of pods."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The kubelets of a `TypedCluster`, and a feed of changes in batches.
+"""Simulate the kubelets of a `TypedCluster`, a cluster in memory without an API server.
 
-A simulation with an API server also reads changes in batches: the first change sets the timer for a batch. So events of
-one instant of virtual time have the same order in both simulations.
+Changes are read in batches, as in a simulation with an API server. So simultaneous events have the same order in both
+simulations.
 """
 
 from __future__ import annotations

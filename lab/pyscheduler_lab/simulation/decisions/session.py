@@ -1,4 +1,4 @@
-"""A scheduler on a `TypedCluster` in virtual time, for programs that ask for decisions one after the other.
+"""A scheduler and a cluster in memory, in virtual time, for programs that ask for decisions one after the other.
 
 `settle` runs the scheduler until it has nothing left to do at this instant. `advance` lets time pass.
 

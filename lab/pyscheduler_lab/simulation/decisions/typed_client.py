@@ -1,8 +1,6 @@
-"""The scheduler's client of a `TypedCluster`: informers, reads and writes without HTTP.
+"""The scheduler's client of a `TypedCluster` (a cluster in memory): informers, reads and writes without HTTP.
 
-Decisions and their virtual times shall be those of a simulation with an API server. So requests take a turn of the
-event loop and wait for the rate limit of the configuration, and handlers run in a later turn than the write. Event
-objects are dropped.
+Requests are delayed as in a simulation with an API server, so that the decisions and their virtual times are the same.
 """
 
 from __future__ import annotations

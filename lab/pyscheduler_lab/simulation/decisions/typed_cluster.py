@@ -1,11 +1,11 @@
 """The objects of a cluster, decoded and in memory, without an API server.
 
-A `TypedCluster` does what decisions depend on: it fills in defaults and the priority of a pod's class, binds pods,
-applies patches, and marks deleted pods that have a grace period. A write changes the object's version and calls the
+A `TypedCluster` does what decisions depend on: it fills in defaults and the priority of a pod's class, binds pods, and
+applies patches. A pod that is deleted with a grace period stays until its kubelet has ended it. A write calls the
 listeners.
 
-Differs from an API server: objects are not validated. There are no quotas, no webhooks and no permissions. Why a pod
-waits is not written to its condition; `reasons` has the message.
+Differs from an API server: objects are not validated. There are no quotas, no webhooks and no permissions. A pod has no
+condition that says why the pod waits; the message is in `reasons`.
 """
 
 from __future__ import annotations

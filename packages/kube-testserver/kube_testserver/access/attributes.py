@@ -1,7 +1,7 @@
 """The attributes of a request that decide whether it is allowed: verb, resource, namespace, name.
 
-They come from method, path and query, whether or not the server serves the resource. So a user without permission gets
-403 even for a resource that does not exist.
+They are read from the method and the URL alone. So a user without permission gets 403 even for a resource that does not
+exist.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """RBAC: allow or refuse requests by the roles and bindings in the store.
 
-The rules that apply to a user are collected once, and kept until a role or binding changes. If several rules allow a
-request, the first one is recorded as used. Rules of cluster-wide bindings come before those of the namespace's
-bindings, and bindings are sorted by name. In kube-apiserver, bindings have no particular order.
+The permissions of a user are collected once, and kept until a role or binding changes.
 """
 
 from __future__ import annotations

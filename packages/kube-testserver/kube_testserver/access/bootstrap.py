@@ -1,7 +1,7 @@
 """The roles and bindings of a new cluster with RBAC: for users, discovery, monitoring and schedulers.
 
-They follow the bootstrap policy of Kubernetes 1.36 with its default feature gates
-(`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`). Some roles are left out, such as those of nodes and controllers.
+Some roles of Kubernetes are left out, such as those of nodes and controllers. Source: Kubernetes 1.36,
+`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`, with its default feature gates.
 """
 
 from __future__ import annotations

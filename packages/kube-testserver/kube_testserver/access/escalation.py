@@ -1,11 +1,9 @@
 """Checks against privilege escalation: normally, users can grant only permissions that they have.
 
-To write a role, a user needs all permissions in the role, or the verb `escalate` on it. To write a ClusterRole that
-aggregates other roles, a user without `escalate` needs the permissions of an administrator. To write a binding, a user
-needs all permissions of the role, or the verb `bind` on the role. To change the allocation or `reservedFor` of a
-ResourceClaim, a user needs permission for `resourceclaims/binding`.
+For example, a user who writes a role needs all permissions in the role, or the verb `escalate` on it. A user who writes
+a binding needs all permissions of its role, or the verb `bind` on the role.
 
-Source of the rules for roles and bindings: kube-apiserver, `pkg/registry/rbac`.
+Source of these checks: kube-apiserver, `pkg/registry/rbac`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The access check of a request: authentication, impersonation and authorization.
 
-By default, the server allows all requests, and reads credentials only for reviews and admission webhooks. With RBAC or
-a token file, a request without credentials comes from the user `system:anonymous`, and a request with an invalid bearer
-token is refused (401).
+By default, the server allows all requests. With RBAC or a token file, a request with an invalid bearer token is refused
+(401).
 """
 
 from __future__ import annotations

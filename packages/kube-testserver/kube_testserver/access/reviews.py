@@ -1,4 +1,4 @@
-"""Answers reviews (questions about users and permissions), and issues tokens of service accounts. Stores nothing."""
+"""Answer reviews (questions about users and permissions), and issue tokens of service accounts. Store nothing."""
 
 from __future__ import annotations
 

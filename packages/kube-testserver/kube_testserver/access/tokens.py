@@ -1,7 +1,7 @@
 """Bearer tokens: those of a file, and those that the server signs for service accounts.
 
-The token of a service account is a JSON Web Token. It is valid until one minute after its expiry time. It becomes
-invalid earlier if the account is deleted, or if the token is bound to a pod and this pod is deleted.
+The token of a service account becomes invalid if the account is deleted. A token for a pod becomes invalid if the pod
+is deleted.
 
 Differs from kube-apiserver: the signature is symmetric (HS256), so only the server can check it.
 """

@@ -1,7 +1,7 @@
-"""Record, for each user, which parts of rules allowed requests, and which requests were refused.
+"""Record, for each user, which permissions allowed requests, and which requests were refused.
 
-A test runs a program under a role. Then it asks the record which requests were refused, and which parts of the role
-were never needed.
+A test runs a program under a role. Then it asks which requests were refused, and which parts of the role were never
+needed.
 """
 
 from __future__ import annotations

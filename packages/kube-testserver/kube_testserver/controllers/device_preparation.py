@@ -1,8 +1,7 @@
 """Check the resource claims of a bound pod before the pod starts, as kubelets and drivers do.
 
-The pod waits until its claims exist and are reserved for it; an event names what is missing. The pod also waits while
-another claim's pods use one of its devices. So a test notices a device that was allocated twice. This check leaves out
-devices that are shared or used with administrator access.
+The pod waits while other pods use one of its devices under another claim. So a test notices a device that was allocated
+twice.
 """
 
 from __future__ import annotations

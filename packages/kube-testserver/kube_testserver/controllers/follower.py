@@ -1,7 +1,6 @@
 """Follow a collection from inside the server, as a controller does with a watch.
 
-The store calls its listeners during a write, when they must not write. So a `Follower` reads the log of changes a
-moment later, in batches.
+The store calls its listeners during a write, when they must not write. So a `Follower` gets the changes a moment later.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Garbage collection: objects are deleted once all their owners are gone.
 
-How an owner is deleted depends on `propagationPolicy`. `Background` removes the owner first. `Foreground` deletes the
-dependents first, and waits for those with `blockOwnerDeletion`. `Orphan` keeps the dependents, without their references
-to the owner. An owner whose kind is not served counts as present.
+`propagationPolicy: Foreground` deletes the dependents before the owner, and `Orphan` keeps them. An owner counts as
+present if the server does not serve its kind.
 
 Source: kube-controller-manager, `garbagecollector`.
 """

@@ -5,8 +5,7 @@ Without kubelets, a bound pod stays Pending, and a pod that was deleted with a g
 disruption budgets and resource claims.
 
 A pod that does not fit its node fails, with the kubelet's message (`node_admission`). Otherwise, with `run_pods`, the
-pod starts after a configured time. With the annotation `RUN_DURATION`, a pod succeeds after that duration. A pod bound
-to a node that does not exist waits for the node.
+pod starts after a configured time. With the annotation `RUN_DURATION`, a pod succeeds after that duration.
 """
 
 from __future__ import annotations

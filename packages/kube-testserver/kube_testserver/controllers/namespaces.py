@@ -1,7 +1,7 @@
 """Remove a terminating namespace with its objects, even those with finalizers.
 
-In a real cluster, a controller removes the namespace some seconds after the DELETE. This server does it within the
-DELETE request. Watches still show each step.
+In a real cluster, a controller does this some seconds after the DELETE. Here, it is a part of the DELETE request.
+Watches still show each step.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The kubelet's check of a pod that was bound to its node.
+"""The kubelet's check of a pod that was bound to its node: a pod that does not fit fails, for example as ``OutOfcpu``.
 
-A kubelet does not trust schedulers. If a bound pod does not fit the node, the pod fails with a reason such as
-``OutOfcpu``. The check adds up requests with code of its own, so it notices when a scheduler overcommits a node.
+The check adds up requests with code of its own, so it notices when a scheduler overcommits a node.
 
 Reasons and messages are those of the kubelet (``pkg/kubelet/lifecycle/predicate.go``). Differs from the kubelet: a
 pod's operating system is not compared with the node's, and devices are only counted.

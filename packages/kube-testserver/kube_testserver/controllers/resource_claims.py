@@ -1,8 +1,6 @@
 """A small resource claim controller: creates claims from templates, and releases claims when their pod is done.
 
-A pod that names a template gets a claim of its own, whose name is in the pod's status. When a pod has ended or is gone,
-its entry in `reservedFor` is removed. A claim that loses its last user is deallocated. If it was made from a template,
-it is also deleted; in a real cluster, the garbage collector does a part of that.
+A claim that no pod uses any more is deallocated. If it was made from a template, it is also deleted.
 
 Rules and messages are those of ``pkg/controller/resourceclaim/controller.go`` with the default feature gates. Differs
 from kube-controller-manager: no timer retries a failed operation. The operation is retried when the pod, the claim or

@@ -1,7 +1,6 @@
 """Patches that need no schema: JSON merge patch (RFC 7386) and JSON patch (RFC 6902).
 
-The functions leave their arguments unchanged. The result shares parts with the original, so it may be stored only after
-it was encoded or copied.
+The arguments are not changed. But the result shares parts with the original: copy or encode it before you store it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Server-side apply: a configuration is merged into an object, and fields that its manager no longer names are removed.
 
 The manager of an apply owns the fields that the apply names. A field that the manager named last time, but not now, is
-removed, unless another manager owns the field. Normally, an apply that changes a field of another manager is refused
-as a conflict, unless the apply is forced. Source: structured-merge-diff, ``merge/update.go``. The module
-`managed_fields` says what is simplified.
+removed, unless another manager owns it, too. An apply that changes a field of another manager is refused as a conflict,
+unless the apply is forced.
+
+Source: structured-merge-diff, ``merge/update.go``. The module `managed_fields` says what is simplified.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Convert protobuf request bodies to JSON: the wire format, and how Kubernetes uses it.
 
-A body is four magic bytes and an envelope, which names the kind and holds the object. In protobuf, Kubernetes also
-writes zero values, except for pointer fields that are not set. In JSON, Go leaves most zero values out. So the decoder
-drops zero values, but keeps those of pointer fields.
+A body is four magic bytes and an envelope, which names the kind and contains the object. Kubernetes also writes zero
+values in protobuf; Go's JSON has few of them. So the decoder drops zero values, but keeps those of pointer fields.
 
 `fields.json.gz` has the name and the type of each field: ``s`` text, ``i`` integer, ``t`` boolean, ``f`` floating
 point, ``b`` bytes, a message's name, or a type of `_RULES` (`@...`). In front of the type, ``*`` is a pointer, ``[`` a

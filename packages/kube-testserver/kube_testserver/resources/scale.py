@@ -1,7 +1,6 @@
-"""The subresource `scale` (autoscaling/v1): how many replicas an object should have and has, in one form for all kinds.
+"""The subresource `scale` (autoscaling/v1): how many replicas an object has and should have, for all kinds in one form.
 
-A write of the scale sets one field of the object. The definition of a custom resource says which fields have the
-numbers.
+A write of the scale sets one field of the object. The definition of a custom resource says which field.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The resources that the embedded API server serves, as rows of a table.
 
-Resources differ in the attributes of their rows, such as scope, short names and subresources. Rows with the same
-`collection` are views of the same objects, for example the versions of a custom resource. `ResourceTable.add` adds the
-rows of CustomResourceDefinitions at run time.
+Resources differ in the attributes of their rows, such as scope. Rows with the same `collection` share their objects:
+for example, the versions of a custom resource.
 """
 
 from __future__ import annotations

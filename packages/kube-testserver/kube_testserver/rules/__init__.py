@@ -1,1 +1,1 @@
-"""The rules of a write: defaults, validation, admission, names, quotas, and the effect of a deletion."""
+"""The rules that the server applies to a write: defaults, validation, admission, names, quotas, deletion."""

@@ -1,7 +1,6 @@
-"""Admission: check and complete objects by looking at other objects.
+"""Admission: check and complete an object by looking at other objects.
 
-The namespace of a new object must exist and not be terminating. A new pod or PodGroup gets the priority of its class.
-Administrator access to devices requires a label on the namespace.
+For example, the namespace of a new object must exist, and a new pod gets the priority of its class.
 """
 
 from __future__ import annotations

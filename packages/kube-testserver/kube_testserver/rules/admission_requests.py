@@ -1,4 +1,4 @@
-"""The interface of the registry to admission webhooks: a client's write, and the calls that change and check it."""
+"""The interface by which the registry asks admission webhooks to change or check a client's write."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Values that the server fills in before it stores an object, such as the defaults on which a scheduler relies.
 
-Defaults of single fields are applied on every write, because a client may send an object without them. At creation, the
-server also sets the first status and the quality of service, and merges label keys into selectors. The rules are
-kube-apiserver's, for fields that schedulers and `kubectl` read.
+Defaults are applied on every write, because a client may send an object without them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The rules of DELETE, as in kube-apiserver.
 
-Normally, DELETE removes the object at once. If the object has finalizers, or is a pod on a node with a grace period,
-DELETE only sets `deletionTimestamp`. The object is removed once its finalizers are gone and the kubelet has ended the
-pod.
+If an object has finalizers, or is a pod that its kubelet must end first, DELETE only sets `deletionTimestamp`. The
+object is removed later.
 """
 
 from __future__ import annotations

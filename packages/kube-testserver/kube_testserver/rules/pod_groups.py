@@ -1,7 +1,7 @@
-"""Kubernetes' own kinds for groups of pods, Workload and PodGroup: their rows in the resource table and validation.
+"""Kubernetes' own kinds for groups of pods, Workload and PodGroup: resource table rows, and validation.
 
-kube-apiserver serves these kinds (`scheduling.k8s.io/v1alpha2`) if the feature gate GenericWorkload is on. An
-`EmbeddedCluster` serves them if its argument `pod_groups` is True.
+kube-apiserver serves these kinds only with the feature gate GenericWorkload, and an `EmbeddedCluster` only with the
+argument `pod_groups=True`.
 
 Source: Kubernetes 1.36, `pkg/registry/scheduling`, `pkg/apis/scheduling/v1alpha2/zz_generated.validations.go`.
 """

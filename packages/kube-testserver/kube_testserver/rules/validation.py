@@ -1,8 +1,7 @@
 """Checks that refuse objects before the API server stores them.
 
-An object whose JSON has the wrong shape is refused with the code 400 and a message like that of Go's decoder. An object
-that breaks a rule is refused with the code 422, and the refusal names the wrong fields. The checks cover what
-schedulers and `kubectl` depend on; kube-apiserver refuses more.
+The code is 400 if the JSON has the wrong shape, and 422 if a value is not allowed. Some checks of kube-apiserver are
+missing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The fields of an object as paths, in the form of `metadata.managedFields`.
 
-A path is a tuple of elements: ``f:<name>`` is a field or a key of a map, ``k:<keys>`` an item of a list by its keys,
-``v:<value>`` an item of a set by its value. A list or map that is atomic counts as one field. Source of the rules:
-structured-merge-diff, on which server-side apply is built.
+An element of a path is ``f:<name>`` for a field or a key of a map, ``k:<keys>`` for an item of a list by its keys, or
+``v:<value>`` for an item of a set.
+
+Source of the rules: structured-merge-diff, on which server-side apply is built.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The schema of each built-in kind, and functions that follow references from one schema to another.
 
-A schema is a node of OpenAPI v3 as decoded JSON. Nodes are shared and read-only.
+A schema is a part of an OpenAPI v3 document, as decoded JSON. Schemas are shared and must not be changed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The owners of fields: ``metadata.managedFields``, kept from the first server-side apply on.
 
-An update takes the fields that it changes from their other owners. For an apply, see `server_side_apply`.
+When an update changes fields, its manager becomes their only owner. For an apply, see `server_side_apply`.
 
 Differs from kube-apiserver: an object without a server-side apply has no managed fields. Its first apply treats all
 existing fields as owned by ``before-first-apply``, as kube-apiserver does for objects that are older than this feature.

@@ -1,7 +1,6 @@
 """The lists that a strategic merge patch merges, by kind, and the field that identifies an item (the merge key).
 
-The schemas mark these lists with ``x-kubernetes-patch-strategy`` and ``x-kubernetes-patch-merge-key``. A list of plain
-values, such as finalizers, has no merge key. A patch replaces a list without a mark, for example a node's taints.
+A list of strings, such as finalizers, has no merge key. Lists that are not here, such as a node's taints, are replaced.
 """
 
 from __future__ import annotations

@@ -1,12 +1,6 @@
-"""The types to which an object is converted to find out whether Go's typed decoder would accept its shape.
+"""The types to which an object is converted, only to find out whether Go's typed decoder would accept its shape.
 
-The result of a conversion is thrown away. The types are:
-
-- for a built-in kind, the type that `structs` makes from the schema of the kind
-- for a kind that the scheduler decodes, the scheduler's own type, so that the scheduler can read what is stored; for
-  other kinds, `KubeObject`
-- for a CustomResourceDefinition, also a type that is written by hand here. `structs` does not look into the schemas in
-  a definition, because their type, JSONSchemaProps, contains itself
+An object must also fit the scheduler's own type, so that the scheduler can read what is stored.
 """
 
 from __future__ import annotations
@@ -72,7 +66,10 @@ class _DefinitionSpec(Wire):
 
 
 class _Definition(Wire):
-    """A definition beside the table of fields: required names, and schemas all the way down."""
+    """A definition beside the table of fields: required names, and schemas all the way down.
+
+    `structs` does not look into these schemas, because their type, JSONSchemaProps, contains itself.
+    """
 
     spec: _DefinitionSpec = _DefinitionSpec()
 

@@ -1,7 +1,6 @@
 """Make Python types from schemas, so that msgspec checks in C what Go's typed decoder checks.
 
-To check an object, it is converted to the type of its kind, and the result is thrown away. The type of a kind is made
-when it is first used.
+To check an object, the server converts it to such a type, and throws the result away.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Injected faults: failures between a client and its API server, for tests.
 
-A `Fault` says which requests fail, how often, and how: with an error status, a delay, an answer that is lost after the
-request was carried out, or a connection that breaks before that. To end or break watches, use `Router.drop_watches`.
+A `Fault` says which requests fail, how often, and how: for example, with an error status or a broken connection. To end
+watches, use `Router.drop_watches`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Serve the router over HTTP: aiohttp's low-level server, one handler for all paths.
+"""Serve the API over HTTP, with aiohttp's low-level server and one handler for all paths.
 
-A scheduler can send thousands of requests a second, so each should cost little more than the parsing of HTTP. So
-aiohttp's own routing and middlewares are not used.
+aiohttp's own routing and middlewares are not used, because a scheduler can send thousands of requests a second.
 """
 
 from __future__ import annotations

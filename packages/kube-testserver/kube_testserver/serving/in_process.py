@@ -1,7 +1,6 @@
-"""Serve the router without a network: a client in the same process, for tests and simulation.
+"""Serve the API without a network, to a client in the same process, for tests and simulation.
 
-Requests pass through the same router as over HTTP. During each request, the event loop runs once, so that a burst of
-requests cannot starve timers and watches.
+During each request, the event loop runs once, so that a burst of requests cannot starve timers and watches.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Answer a GET of a collection: list options, consistent pages, and the list itself.
 
-A `continue` token names a version and a key. The next page shows that version, restored from the log. If the log no
-longer reaches back to the version, the client gets 410, with a token to continue with the present version.
+All pages show the version of the first page. If the log of changes no longer reaches back to this version, the client
+gets 410.
 """
 
 from __future__ import annotations

@@ -3,9 +3,6 @@
 kubectl leaves the check of unknown fields to the server if, in /openapi/v3, a PATCH has the parameter
 `fieldValidation`.
 
-For a `List`, kubectl requests /openapi/v2 in protobuf, and checks only kinds that this document describes. So
-/openapi/v2 describes nothing: in protobuf it has no bytes, in JSON no definitions.
-
 Differs from kube-apiserver: /openapi/v2 is empty. In /openapi/v3, schemas of built-in kinds have no descriptions, and
 only the operations that kubectl looks for are listed.
 """
@@ -28,6 +25,7 @@ __all__ = ["V2", "V2_PROTOBUF", "V2_PROTOBUF_HEADERS", "Documents"]
 #: How kubectl asks for it, and how it is answered: an @ is allowed in no content type.
 V2_PROTOBUF: Final = ("application/com.github.proto-openapi.spec.v2@", "application/com.github.proto-openapi.spec.v2.")
 V2_PROTOBUF_HEADERS: Final = {"content-type": "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"}
+#: kubectl asks for /openapi/v2 to check a `List`. It checks only the kinds in this document, so there are none.
 V2: Final[Object] = {
     "swagger": "2.0",
     "info": {"title": "Kubernetes", "version": "v1.36.0"},

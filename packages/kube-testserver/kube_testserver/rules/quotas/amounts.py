@@ -1,7 +1,7 @@
 """Exact amounts of a ResourceQuota, and their text with a suffix such as `Mi`.
 
-An amount keeps the kind of suffix it was given with, binary (`Mi`) or decimal (`M`). For example, a limit of `1536Mi`
-is shown as such, and 1000 pods are shown as `1k`. A sum has the form of its first part that is not zero.
+An amount keeps the kind of its suffix, binary (`Mi`) or decimal (`M`). For example, a limit of `1536Mi` is shown as
+such.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Enforce ResourceQuotas: refuse writes that exceed a quota, and update `status.hard` and `status.used`.
 
-The usage of a quota is added up once, and afterwards follows the store's logs of changes. The write of an object also
-updates the status of the quota; in a real cluster, a controller updates the status a moment later. If a client writes
-the quota, the usage is added up again.
+The write of an object updates the status of the quota at once. In a real cluster, a controller does so a moment later.
 
 Source of rules and texts: Kubernetes 1.36, `staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota`.
 """

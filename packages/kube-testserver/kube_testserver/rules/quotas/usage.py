@@ -1,7 +1,6 @@
 """The amounts of a ResourceQuota that one object uses, and the scopes that an object is in.
 
-Most objects count as one under the name `count/PLURAL.GROUP`. Objects of some kinds also count under an older name,
-such as `secrets`. Pods, Services, PersistentVolumeClaims and ResourceClaims use further amounts.
+Most objects count as one under the name `count/PLURAL.GROUP`. Some kinds, such as pods, use further amounts.
 
 Source: Kubernetes 1.36, `pkg/quota/v1/evaluator/core`. Differs from Kubernetes: a pod that still exists after its grace
 period counts; a ResourceClaim does not count for extended resources; there is no scope VolumeAttributesClass.

@@ -1,4 +1,4 @@
-"""The `fieldPath` of a CEL rule: a path below the rule's value; the path must fit the schema."""
+"""Check the `fieldPath` of a CEL rule: a path of fields that the schema below the rule has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls an admission webhook over HTTPS or HTTP; errors have the messages of Go's HTTP client."""
+"""Call an admission webhook over HTTPS or HTTP; errors have the messages of Go's HTTP client."""
 
 from __future__ import annotations
 
