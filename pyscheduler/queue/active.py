@@ -1,6 +1,6 @@
 """activeQ: the pods that are ready to be scheduled, in the order of the QueueSort plugin.
 
-The pods of one group can leave back to back (`group_adjacency`).
+If the plugin asks for it, the pods of one group leave activeQ directly after each other (`group_adjacency`).
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
-"""backoffQ: pods that wait for the end of their backoff before the next attempt.
+"""backoffQ: pods whose attempt failed, and that must wait before the next attempt.
 
-The backoff doubles with each failure: with the defaults, 1 s, 2 s, 4 s, 8 s, and then 10 s. Rejections and errors are
-counted separately. There are three heaps:
+This wait is the backoff. It doubles with each failure: with the defaults, 1 s, 2 s, 4 s, 8 s, and then always 10 s.
+Rejections and errors are counted separately.
 
-- pods whose attempt ended with an error
-- rejected pods
-- rejected pods that must serve their whole backoff: held pods (see `sub_queues`), and pods with
-  `AfterFailure.serve_backoff`
+With the feature gate SchedulerPopFromBackoffQ, rejected pods are retried before their backoff is over if activeQ is
+empty. Some rejected pods always wait until the end: held pods (see `sub_queues`), and pods with
+`AfterFailure.serve_backoff`.
 
-With the feature gate SchedulerPopFromBackoffQ, the first rejected pod leaves before its backoff is over if activeQ is
-empty. The gate also rounds the ends of backoff down to whole seconds. Rejected pods whose backoff ends in the same
-second leave in the order of the QueueSort plugin.
+The gate also rounds the end of a backoff down to a whole second. Rejected pods whose backoff ends in the same second
+leave in the order of the QueueSort plugin.
 
-Differs from kube-scheduler: whole seconds are seconds of the `Clock`; in kube-scheduler, of the wall clock.
+Differs from kube-scheduler: whole seconds are those of the scheduler's `Clock`; in kube-scheduler, those of the wall
+clock.
 Source: kube-scheduler 1.36, `backoff_queue.go`.
 """
 

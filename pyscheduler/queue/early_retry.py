@@ -1,16 +1,15 @@
 """Early retry of pods in backoff whose group needs room for several pods.
 
-A group that is retried at each event wastes attempts. A group that waits for the end of its backoff starts late. So a
-plugin records how many pods like the rejected one need room (`AfterFailure.room_for`). If an event may help the pod
-during its backoff, the scheduler checks whether that many pods have room. If they have, the pod is retried early.
-Otherwise the pod returns to backoffQ, and the check does not count as an attempt.
+If a group is retried after each event, most attempts fail. If it waits until its backoff is over, it starts late. So a
+plugin records how many pods of the group need room at once (`AfterFailure.room_for`), for example 8.
 
-An early attempt that fails does not double the backoff. It doubles the wait before the next early attempt.
+When an event may help a pod of the group, the scheduler estimates how many such pods have room. If 8 have room, the pod
+is retried early. Otherwise its backoff continues, and no attempt is counted.
 
-After the backoff, an event that moves such a pod causes the same check. If there is no room, and preemption cannot make
-room, the pod is unschedulable again.
+If an early attempt fails, the backoff is not doubled, but the wait before the next early attempt is.
 
-Differs from kube-scheduler, which retries these pods as soon as activeQ is empty (SchedulerPopFromBackoffQ).
+Differs from kube-scheduler: with the feature gate SchedulerPopFromBackoffQ, kube-scheduler retries these pods as soon
+as activeQ is empty.
 """
 
 from __future__ import annotations

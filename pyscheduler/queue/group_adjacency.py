@@ -1,9 +1,7 @@
-"""The order in which pods of one group leave activeQ back to back.
+"""Keep the pods of one group together when pods leave activeQ.
 
-If other pods are scheduled between the members of a group, the first members hold their nodes longer without use. So a
-QueueSort plugin can name groups (`adjacency_key`). When a member leaves activeQ, the other ready members follow, in the
-order of their sort keys, before all other pods. No pod leaves twice in one such run. Otherwise, a group that retries at
-once could starve other pods.
+The first members of a group occupy nodes while they wait for the others. This takes longer if other pods are scheduled
+in between. A QueueSort plugin names the groups (`adjacency_key`).
 """
 
 from __future__ import annotations
@@ -36,7 +34,8 @@ class GroupAdjacency:
         #: Pods by group and uid, and the group of each pod.
         self._members: dict[Hashable, dict[str, QueuedPodInfo]] = {}
         self._group_of: dict[str, Hashable] = {}
-        #: The group of the present run, its members that can still leave, and the members that left.
+        #: The group of the present run, its members that can still leave, and the members that left. No member leaves
+        #: twice in one run; otherwise, a group that retries at once could starve other pods.
         self._run: Hashable | None = None
         self._ready = PodHeap(sort_key)
         self._taken: set[str] = set()

@@ -1,8 +1,7 @@
 """A heap of queued pods in which a pod can be found, sorted again and removed.
 
-`heapq` cannot remove from the middle. So the entry of a removed pod stays as a dead entry until it reaches the top.
-When dead entries become too many, the heap is rebuilt. To add or remove a pod is amortised O(log n). Pods with equal
-sort keys leave in the order in which they came.
+`heapq` cannot remove from the middle. So the entry of a removed pod stays in the heap, marked as dead, until it reaches
+the top. Pods with equal sort keys leave in the order of arrival.
 """
 
 from __future__ import annotations

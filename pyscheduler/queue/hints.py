@@ -1,16 +1,14 @@
 """Queueing hints: whether an event is worth another attempt of a pod.
 
-A plugin registers the events that may change its answer, each with or without a hint function. When an event comes, the
-registrations of the plugins that rejected the pod decide:
+A plugin registers the events that may change its answer, each with or without a hint function, which returns QUEUE or
+SKIP. When an event comes, the registrations of the plugins that rejected the pod decide:
 
 * If no registration matches the event, or all matching hint functions return SKIP, the pod stays where it is.
-* If a hint function returns QUEUE or fails, or a registration has no hint function, the pod is retried after its
-  backoff.
-* If that registration's plugin had returned PENDING, the pod is retried at once. The backoff is a penalty for useless
-  attempts; one that ends with PENDING is not useless.
+* If a plugin's hint function returns QUEUE or fails, or the plugin registered the event without a hint function, the
+  pod is retried after its backoff.
+* If this plugin had returned PENDING, the pod is retried at once. The backoff punishes useless attempts, and an attempt
+  that ends with PENDING is not useless.
 
-Hints are not called for a wildcard event (any change), or for a pod whose attempt ended with an error. In these cases,
-the pod is usually retried after its backoff.
 Source: kube-scheduler 1.36, `isPodWorthRequeuing`.
 """
 

@@ -1,12 +1,14 @@
-"""Pods in flight (popped, not past Permit, not back in the queue), and the events since they were popped.
+"""Pods in flight, and the events that came while they were in flight.
 
-An event that comes while a pod is being scheduled may help this pod, because the snapshot is older than the event. So
-events are kept while a pod is in flight. If its attempt fails, these events can make it return to activeQ or backoffQ.
+A pod is in flight while the scheduler decides about it: from `pop` until Permit has allowed the pod, or until the pod
+is back in the queue.
 
-Thousands of pods may return at once, and each return may cause an event that later pods must consider. So there is one
-list for each kind of event, and a returning pod reads the lists of kinds that can help it. An event may have a
-predicate that says which pods ignore it. A pod that ignores an event also skips the next events with the same
-predicate.
+An event that comes meanwhile may help this pod, but the attempt does not see it: its snapshot is older. So the event is
+kept. If the attempt fails, the kept events can make the pod return to activeQ or backoffQ.
+
+Thousands of pods may return at once, and each of them checks the kept events. So there is one list for each kind of
+event, and a pod reads only the lists of the kinds that can help it.
+
 Source: kube-scheduler 1.36, `active_queue.go` (`inFlightPods`, `inFlightEvents`).
 """
 
@@ -71,7 +73,7 @@ class _Line:
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
-        #: The first number of each row.
+        #: The first number of each row: events in sequence with equal predicates. A pod that ignores one skips the row.
         self.rows: list[int] = []
         #: How many numbers at the beginning belong to dropped events. They are removed when they are the larger part.
         self.dropped = 0

@@ -1,7 +1,6 @@
 """Nominated pods: pods that are expected on a node, usually because a preemption makes room for them there.
 
-For pods of the same or a lower priority, filters count a nominated pod as if it were on its node. The nomination is
-written to `status.nominatedNodeName` later, so the two may differ. A nominated pod that is popped keeps its nomination.
+When a pod of the same or a lower priority is scheduled, filters count a nominated pod as if it ran on its node.
 Source: kube-scheduler 1.36, `nominator.go`.
 """
 

@@ -1,7 +1,6 @@
 """The times at which plugins want rejected pods to be retried (`Status.retry_after_seconds`).
 
-When the time of a pod comes, the queue moves the pod as after an event that helps it. The timer does not wait for the
-queue's next periodic check, because the exact time can matter: for example, a maintenance window begins.
+A timer fires at the exact time, because that can matter: for example, a maintenance window begins.
 """
 
 from __future__ import annotations

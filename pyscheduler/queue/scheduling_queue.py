@@ -1,21 +1,18 @@
 """The queue of pods without a node: where and why each pod waits, and when it is retried.
 
-A pod enters through `add`. `pop` returns the next ready pod. That pod is in flight until `done`, or until
-`requeue_failed` returns it to the queue:
+A pod enters through `add`. `pop` returns the next ready pod. Then the pod is in flight, until the caller calls `done`
+or returns the pod to the queue with `requeue_failed`:
 
-* After an error (no plugin rejected the pod), the pod moves to backoffQ, and is retried when its backoff ends.
-* After a rejection, the pod waits among the unschedulable pods. It is retried after an event for which the hint of a
-  rejecting plugin returns QUEUE. A plugin can also set a time (`retry_times`) or activate the pod (`activate`).
+* If an error ended the attempt, and no plugin rejected the pod, the pod moves to backoffQ.
+* If a plugin rejected the pod, the pod waits among the unschedulable pods. After an event, the hint of this plugin
+  decides whether the pod is retried.
 
-A profile can hold its pods (`hold`). Held pods wait in `held` and not in activeQ, and `take` returns them by name.
-
-The methods are synchronous and run on the event loop. Timers are set for the next pod that is due. An update of a pod
-in flight takes effect when the pod returns.
+The methods are synchronous and run on the event loop. An update of a pod in flight takes effect when the pod returns.
 
 Differs from kube-scheduler:
 
-* pyscheduler records repeated calls of `activate` for a pod in flight once; kube-scheduler records each as an event,
-  which every pod in flight checks.
+* If a pod in flight is activated several times (`activate`), pyscheduler records this once; kube-scheduler records an
+  event each time, and each pod in flight checks all these events.
 * After a pod was deleted from activeQ or backoffQ, the metric `scheduler_unschedulable_pods` no longer counts it; in
   kube-scheduler, the metric still counts it.
 * pyscheduler runs PreEnqueue plugins in the order of the profile, and reports the first that rejects the pod;

@@ -1,8 +1,7 @@
-"""A timer for the first tick after a pod is due.
+"""A timer for the first tick after a pod is due. A tick is a moment at which kube-scheduler checks a part of its queue.
 
-kube-scheduler checks its backoff queue every second, and its unschedulable pods every thirty seconds, even if there are
-no pods. Each check is a tick. A `TickTimer` is not set before a pod waits. So an empty queue costs nothing, and a
-virtual clock skips ticks without work.
+kube-scheduler checks its backoff queue every second, even if there are no pods. A `TickTimer` is not set before a pod
+waits, so an empty queue costs nothing.
 """
 
 from __future__ import annotations

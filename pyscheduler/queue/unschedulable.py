@@ -1,17 +1,18 @@
 """Pods that were rejected or are gated, and wait for an event that can help them.
 
 Thousands of pods may wait, and most events help none of them. So pods with the same profile, rejecting plugins and
-gating plugin form a `RejectionGroup`: these three decide whether an event can help. An event is checked once for each
-`RejectionGroup`, then for the pods of those that match.
+gating plugin form a `RejectionGroup`. An event is checked first for the `RejectionGroup`, and then, if it matches, for
+the pods in it.
 
-When members of a pod group give up their nodes, the resulting events must not wake these members. So a plugin can set a
-predicate that says which pods ignore the events (`AfterFailure.ignored_by`). One call can then answer for all pods with
-the same predicate.
+When a group of pods cannot start, its members give back the room that was reserved for them. These events must not wake
+the same members, or the group would fail again and again. So a plugin can set a function that returns True for pods
+that ignore the events (`AfterFailure.ignored_by`).
 
-A pod that was unschedulable for `max_seconds` is flushed (retried) at the next tick (`tick_timer`).
+A rejected pod that has waited here for `max_seconds` is flushed, which means that it is retried without an event.
+
 Differs from kube-scheduler: pyscheduler flushes no gated pod, unless its gating plugin waits for all events;
-kube-scheduler only marks gated pods as flushed, counts them in scheduler_pod_scheduled_after_flush_total when their
-gate opens, and records an event for pods in flight.
+kube-scheduler marks gated pods as flushed but does not retry them. It counts them in
+scheduler_pod_scheduled_after_flush_total when their gate opens, and records an event for pods in flight.
 Source: kube-scheduler 1.36, `unschedulable_pods.go`, `flushUnschedulablePodsLeftover`.
 """
 

@@ -1,9 +1,7 @@
 """The plugin runtime: finds, loads, orders and calls plugins.
 
-`assembly` builds profiles from the installed plugins; `extension_points` calls plugins; `equivalence_cache` reuses
-their answers; `placement` finds a node for a pod; `statement` makes changes of a snapshot that can be undone;
-`preemption` searches for victims; `permit` has the pods that wait at Permit; `plugin_handle` is the object through
-which plugins use the scheduler.
+`assembly` builds profiles from the installed plugins, and `extension_points` calls their methods. `placement` finds a
+node for a pod; `preemption` finds pods to evict.
 
-Does not belong here: concrete plugins (they are found like third-party plugins), the scheduling cycle, the API server.
+Does not belong here: plugins (pyscheduler's own are found like those of others), the scheduling cycle, the API server.
 """

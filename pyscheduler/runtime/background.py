@@ -1,7 +1,7 @@
-"""Background tasks of plugins, such as `run()` and the coroutines that a plugin spawns through its handle.
+"""Run the background tasks of plugins: their `run()` methods, and coroutines that they start through their handle.
 
-A `run()` that fails is started again after a pause: one second at first, then twice as long each time, up to a minute.
-After five minutes without a failure, the pause is one second again. When the profile ends, its tasks are cancelled.
+If `run()` fails, it is started again after a pause. The pause doubles with each failure: 1 s, 2 s, 4 s, up to one
+minute.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Opportunistic batching: a pod takes the next best node from the list that was made for an equal pod shortly before.
+"""Opportunistic batching: equal pods that follow each other share one list of nodes, sorted by score.
 
-This works only if the node of the pod before is full for this pod. Then the rest of the list is still right, and its
-first node is the best one. Otherwise the node's new score is unknown, and all nodes are scored again.
+The second pod may use the list only if the node of the first pod has no room for it. Then the scores of the other nodes
+are still right.
 
 Differs from kube-scheduler: pyscheduler drops a list after a node was added or deleted; in kube-scheduler, a new node
 may be missing in the list for half a second. In a group cycle, which places a group of pods together, pyscheduler uses

@@ -1,7 +1,6 @@
-"""Yield to the event loop during long work, or do the work at once if no loop runs.
+"""Yield to the event loop every few milliseconds during long work, such as PostFilter.
 
-PostFilter may take long, so it yields to the event loop every few milliseconds. A caller without an event loop, such as
-a test of one extension point, gets the result with `run_now`.
+A caller without an event loop, such as a test of one extension point, runs the work with `run_now`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The objects that the scheduler gives to its profiles; plugins reach them through their `Handle`."""
+"""The parts of the scheduler that plugins reach through their `Handle`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""A running profile: the methods by which the queue, the scheduling cycle and the binding cycle call its plugins.
+"""A running profile: the methods by which the scheduler calls the plugins of the profile.
 
-Most `run_*` methods are one extension point each; other modules implement them (`filtering`, `scoring`, `binding` ...).
-The error of a plugin is returned as a status. Up to Permit, all but PostFilter are plain functions. Plugins do not call
-the profile. They call its `PluginHandle`.
+Most `run_*` methods are one extension point each. An error of a plugin is returned as a status, not raised.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The GET routes that plugins add to the ports on which the scheduler serves its metrics.
 
-A path may have parameters in braces: the handler of `/gang/{name}` gets requests for `/gang/a`, with `name=a` added to
-the query. Several profiles may register the same path. Then the query parameter `profile` chooses the profile; the
-default is the profile that registered the path first.
+If several profiles register the same path, the query parameter `profile` chooses one of them. Without this parameter,
+it is the profile that registered the path first.
 """
 
 from __future__ import annotations

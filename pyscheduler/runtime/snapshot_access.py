@@ -1,8 +1,7 @@
-"""The one lock around the snapshot.
+"""The lock of the snapshot: while one task uses the snapshot, no other task changes or updates it.
 
-One thread runs the scheduler and its plugins, so most code needs no lock. But some code awaits while it uses the
-snapshot, for example a cycle that calls an extender. Meanwhile, no other code may change or update the snapshot. So
-scheduling cycles, trials of plugins (what-ifs) and evaluations of a pod for `explain` hold `SnapshotAccess`.
+One thread runs the scheduler and its plugins. But a scheduling cycle can await, for example the answer of an extender,
+and then other tasks run.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The choice among nodes of equal score: at random, or the first or last by name.
+"""Choose among nodes with equal scores: at random, or the first or last by name.
 
 A choice by name makes simulations comparable with programs that take the first node of their list.
 
-Differs from kube-scheduler 1.36, which draws only if an extender scored the nodes. Otherwise, its goroutines decide
-which node comes first.
+Differs from kube-scheduler 1.36, which chooses at random only if an extender scored the nodes. Otherwise, the choice
+depends on the timing of its goroutines.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Trials of plugins (what-ifs): check whether pods would fit without certain other pods.
+"""What-ifs: check for a plugin whether pods would fit if certain other pods were gone.
 
-A what-if may take long, so it yields to the event loop while the snapshot is changed. It holds `SnapshotAccess`, so
-that no scheduling cycle begins meanwhile.
+A what-if changes the snapshot and yields to the event loop before it undoes the changes. `SnapshotAccess` keeps
+scheduling cycles from running meanwhile.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Build profiles from installed Python packages: find, register, order and create plugins, and bind their methods."""
+"""Build profiles from the plugins of the installed Python packages."""

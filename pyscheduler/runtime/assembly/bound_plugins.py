@@ -1,4 +1,4 @@
-"""The bound methods of the plugins of one profile, by extension point; looked up once, when the profile is made."""
+"""The plugin methods that a profile calls, by extension point. They are looked up once, when the profile is made."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Check what a plugin declares in `watches` and `rbac`, when its profile is built.
+"""When a profile is built, check the kinds that its plugins watch and the permissions that they need.
 
-Without the check, a wrong declaration would fail later, and the error would not name the plugin.
+Without the check, a wrong `watches` or `rbac` of a plugin would fail later, with an error that does not name the
+plugin.
 """
 
 from __future__ import annotations

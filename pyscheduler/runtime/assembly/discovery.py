@@ -1,7 +1,7 @@
 """Find the installed plugins: the entry points of the group `pyscheduler`, our own included.
 
-pluggy's own loader stops at the first entry point that fails. Here each entry point is loaded by itself, so that a
-broken Python package does not affect others. Its error is fatal only to a profile that names a plugin of the package.
+Each entry point is loaded by itself. If a Python package cannot be loaded, only profiles that name a plugin of this
+package fail.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ def discover(*, blocked: Collection[str] = ()) -> Registry:
         if not {distribution.name, entry_point.name}.isdisjoint(blocked):
             distribution.blocked = True
             continue
+        # pluggy's own loader would stop at the first entry point that fails.
         # SystemExit: a hook module that exits while it is imported is as broken as one that raises.
         try:
             module = entry_point.load()

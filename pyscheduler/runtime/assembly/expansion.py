@@ -1,12 +1,8 @@
 """Expand a profile's configuration into the order of plugins at each extension point.
 
-`multiPoint` enables a plugin at all its extension points. At a single point, the order is:
+`multiPoint` enables a plugin at all its extension points. The configuration of a single extension point can change the
+order there, add plugins, or leave out plugins of `multiPoint`.
 
-- plugins that are named both there and in multiPoint, in the order of the single point
-- the other plugins of multiPoint
-- plugins that are named only at the single point
-
-`disabled` of a point lists multiPoint plugins to leave out there; `*` means all.
 Source: kube-scheduler 1.36, `updatePluginList`, `expandMultiPointPlugins`, `getValidScoreWeights`.
 """
 
@@ -98,6 +94,7 @@ def _expand_point(
             problems.append(problem)
         else:
             expanded.append(name)
+    # First the plugins that are named at the point and at multiPoint, last those that only the point names.
     return (
         *(name for name in named if name in overrides),
         *expanded,

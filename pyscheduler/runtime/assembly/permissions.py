@@ -1,8 +1,7 @@
-"""Merge the permissions that parts of the program need into few RBAC rules.
+"""Merge the permissions that plugins and modules declare into few RBAC rules.
 
-A module that sends requests declares the permissions for them. A plugin declares them in `watches` and `rbac`, and it
-may read the kinds whose events it registers. Each rule names the modules and plugins that need it. A permission is left
-out if a wider one covers it: all namespaces cover a single namespace, and all objects cover named objects.
+Each rule names the plugins and modules that need it. A permission is left out if a wider one covers it, for example one
+for all namespaces.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Check the methods of a plugin's class when a profile is built: wrong parameters, and names that are nearly right.
+"""Check the methods of a plugin's class when a profile is built.
 
-Without the check, a wrong parameter would fail only at the first call, and a misspelt optional method would never be
-called. Plugins of the package `pyscheduler` are not checked, because tests cover them.
+Without the check, a method with wrong parameters would fail only at its first call, and an optional method with a
+misspelt name would never be called.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ _KNOWN: Final = frozenset(name for base in _INTERFACES for name in (*_METHODS[ba
 def wrong_parameters(plugin: type[Plugin]) -> Sequence[str]:
     """Return a sentence about each method of an interface that cannot be called as the scheduler calls it."""
     if not is_foreign(plugin):
-        return ()
+        return ()  # tests cover pyscheduler's own plugins
     return [
         problem
         for base in _INTERFACES

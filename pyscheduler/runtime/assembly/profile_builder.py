@@ -1,7 +1,4 @@
-"""Load, order and create the plugins of a profile, and report the mistakes of its configuration together.
-
-The classes are loaded first, because a class says at which extension points the plugin takes part, which args it has,
-and which kinds it watches. Then each plugin is created once.
+"""Load, order and create the plugins of a profile, and report all mistakes of its configuration at once.
 
 Differs from kube-scheduler: pyscheduler refuses args for a plugin that is not installed; kube-scheduler ignores them.
 """

@@ -1,4 +1,4 @@
-"""All profiles of a scheduler, built together; they share one queue, so all must sort it in the same way.
+"""Build all profiles of a scheduler. They share one queue, so all must have the same QueueSort plugin and args.
 
 Source: kube-scheduler 1.36, `profile.NewMap`.
 """

@@ -1,7 +1,6 @@
-"""The plugins that are installed, by name, and the Python package of each.
+"""The installed plugins by name, and the Python package of each.
 
-The hook with which a package registers plugins names most classes as `module:Class`, so that a class is imported only
-when it is needed.
+A package can register a plugin as a text, `module:Class`, so that the class is imported only when it is needed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,1 @@
-"""The equivalence cache: answers of plugins are reused for pods with the same equivalence key.
-
-The cache wraps PreFilter, Filter and Score of one profile.
-"""
+"""The equivalence cache: answers of plugins about one pod are reused for equal pods, such as replicas."""

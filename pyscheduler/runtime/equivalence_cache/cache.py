@@ -1,9 +1,12 @@
-"""The equivalence cache of one profile: answers of Filter and Score plugins, kept for pods with equal keys.
+"""The equivalence cache of one profile: answers of Filter and Score plugins, kept for equal pods.
 
-Pods with equal keys form a *class*. PreFilter finds the class of the pod. Filter and Score then use the answers that
-are kept for the class. A plugin whose answers are not kept, for example because it does not set `reuse`
-(`framework.reuse`), is still called for each pod. The cache changes neither the decision, nor the random numbers that
-are drawn, nor the metrics that count evaluations.
+Pods with equal keys form a class. The key has all parts of a pod that these plugins may read (`equivalence_key`). When
+a pod is scheduled, PreFilter finds its class, and Filter and Score use the answers that are kept for this class.
+
+Only answers of plugins that set `reuse` (`framework.reuse`) can be kept. Other plugins are called for each pod.
+
+The cache saves time and changes nothing else: decisions, random numbers and the metrics that count calls of plugins are
+the same without it.
 """
 
 from __future__ import annotations

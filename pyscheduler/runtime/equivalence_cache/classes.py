@@ -1,7 +1,6 @@
-"""Equivalence classes of pods, and for each class the cached answers of plugins about its pods.
+"""Equivalence classes: pods with equal equivalence keys, and the plugins' cached answers about these pods.
 
-Pods with equal equivalence keys form one class. Answers are cached once a key is seen again, because in some clusters
-most classes have only one pod. When the cache gets too large, the least recently used classes are dropped.
+Answers are cached when the second pod with the same key comes, because in some clusters most classes have only one pod.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Equivalence keys: pods with equal keys get equal answers from plugins that declare `Reuse`.
 
-A key has the parts of a pod that such a plugin may read. It lacks the pod's name and labels and the names of volumes,
-because these may differ between pods of one template. It has the annotations that plugins declare.
-
-kube-scheduler's signatures (`sign_pod`) cannot be used as keys. They leave out some parts, for example the protocol of
-a host port. And a pod with spread constraints gets no signature, although these constraints matter to one plugin only.
+kube-scheduler's signatures of pods (`sign_pod`) cannot be used as keys. They leave out parts that such plugins may
+read, for example the protocol of a host port.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The results of the filters for the pods of one equivalence class, cached for each node.
+"""Cached results of the filters, for the pods of one equivalence class, by node.
 
-A filter that depends on the node object runs again when this object changes. A filter that depends on the node's pods
-runs again when pods are added or removed. If the filters depend only on amounts, equally full nodes get equal answers.
-Then most of the time no plugin has to run.
+A filter runs again for a node only after a change that can matter to it. For some filters, this is a change of the node
+object; for others, of the pods on the node.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The common base of the filter and score caches: both keep answers by node, and ask again about nodes that changed."""
+"""Base class of the filter cache and the score cache: both keep answers by node, and update those of changed nodes."""
 
 from __future__ import annotations
 

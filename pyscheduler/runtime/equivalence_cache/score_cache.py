@@ -1,8 +1,7 @@
-"""The cached scores of all nodes for the pods of one equivalence class.
+"""Cached scores of all nodes, for the pods of one equivalence class.
 
-Some scores depend on pods or amounts. Their weighted sum is kept in an array with one entry for each node. Other scores
-depend on node objects, which rarely change. These scores are normalised again when node objects or the set of feasible
-nodes change.
+Scores that depend on node objects are kept as plugins return them, and normalised later, because normalising depends on
+the set of feasible nodes. Other scores are kept as a weighted sum.
 """
 
 from __future__ import annotations

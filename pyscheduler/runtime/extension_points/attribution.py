@@ -1,7 +1,7 @@
-"""Join the answers of filters: which plugin was the first to reject a node, and with which status.
+"""Find the plugin that was the first to reject a node, and its status, from the answers of all filters.
 
-A columnar plugin answers for all nodes in one call, with an array. The arrays are merged into one status per node, in
-profile order, when the statuses are needed.
+A columnar plugin answers for all nodes in one call, with an array. The arrays become one status per node only when the
+statuses are needed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The extension points of the binding cycle: PreBindPreFlight, then PreBind, Bind and PostBind, which may await.
+"""The extension points of the binding cycle: PreBindPreFlight, PreBind, Bind and PostBind.
 
 Source: kube-scheduler 1.36, `RunPreBindPreFlights`, `RunPreBindPlugins`, `RunBindPlugins`, `RunPostBindPlugins`.
 """

@@ -1,4 +1,4 @@
-"""The codes that a plugin may return at each extension point; another code is a mistake of the plugin.
+"""The status codes that a plugin may return at each extension point. Any other code is an error of the plugin.
 
 Source: kube-scheduler 1.36, `framework/runtime/framework.go` and the comments of the interfaces.
 """

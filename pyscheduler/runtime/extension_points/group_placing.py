@@ -1,4 +1,4 @@
-"""PlacementGenerate and PlacementScore: the sets of nodes that a group may use, and their ranking.
+"""PlacementGenerate plugins name sets of nodes for a group of pods; PlacementScore plugins rank these sets.
 
 Source: kube-scheduler 1.36, `RunPlacementGeneratePlugins`, `RunPlacementScorePlugins`.
 """

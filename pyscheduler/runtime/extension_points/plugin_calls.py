@@ -1,8 +1,7 @@
-"""Calls of plugin code, and the conversion of its errors to a `Status`.
+"""Call plugins, and convert their errors to a `Status`.
 
-If a plugin raises an exception, or returns a wrong type, the error is logged and counted, and at most this attempt
-fails. The status names the plugin and the extension point. If the task that awaits a plugin is cancelled, the
-cancellation passes through. Any other `CancelledError` is an error of the plugin.
+If a plugin raises an exception or returns a wrong type, the error is logged and counted, and at most this attempt
+fails.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PreEnqueue: ask plugins if a pod may be queued. The queue calls this before a pod becomes ready for an attempt.
+"""PreEnqueue: ask plugins whether the scheduler may try a pod. The queue does this before the pod becomes ready.
 
 Source: kube-scheduler 1.36, `runPreEnqueuePlugins`.
 """

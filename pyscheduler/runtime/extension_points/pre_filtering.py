@@ -1,9 +1,7 @@
 """PreFilter: each plugin checks the pod once, and may reject the pod, narrow the set of nodes, or skip its own Filter.
 
-After an ordinary rejection, the other plugins still run, because preemption needs the state that they write. The phase
-ends at once if a plugin fails, or if preemption cannot help: an unresolvable rejection, or no node is left. When a
-trial (for example a search for victims) adds or removes a pod, plugins update their state in `add_pod` and
-`remove_pod`.
+After a rejection that preemption may resolve, the other plugins still run, because preemption needs the state that they
+write.
 Source: kube-scheduler 1.36, `RunPreFilterPlugins`, `RunPreFilterExtensionAddPod`, `...RemovePod`.
 """
 

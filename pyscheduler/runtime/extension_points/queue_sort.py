@@ -1,8 +1,7 @@
-"""Make a key function from a QueueSort plugin, whichever of its two forms the plugin defines.
+"""Make the key by which the queue sorts pods, from the method `sort_key` or `less` of a QueueSort plugin.
 
-A plugin defines `sort_key`, which returns the key, or `less(a, b)`, which is called to compare two pods. A plugin that
-fails must not stop the queue. If `sort_key` fails, the pod sorts behind all others. If `less` fails, the two pods are
-ordered by priority, then by arrival. A key that cannot be compared with earlier keys counts as a failure.
+A plugin that fails must not stop the queue. If `sort_key` fails, the pod is sorted behind all others. If `less` fails,
+priority decides.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """PreScore and Score: rank the feasible nodes.
 
-Each plugin gives each node a score from 0 to 100. The total of a node is the sum of its scores, each times the plugin's
-weight in the profile. A columnar plugin scores all nodes in one call, a one-node plugin one node per call.
+Each plugin gives each node a score from 0 to 100. The scores of a node are multiplied by the plugins' weights and added
+up.
 Source: kube-scheduler 1.36, `RunPreScorePlugins` and `RunScorePlugins`.
 """
 

@@ -1,6 +1,6 @@
 """A pod's signature: pods of one profile with equal signatures are feasible on the same nodes with the same scores.
 
-A plugin that denied a pod its signature is called first for the next pod, so that denials cost little.
+The plugin that refused a signature for the last pod is called first for the next pod, so that refusals cost little.
 Source: kube-scheduler 1.36, `computeBatchablePlugins` and `SignPod`.
 """
 

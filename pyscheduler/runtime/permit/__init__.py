@@ -1,1 +1,1 @@
-"""Pods at Permit or in PreBind: the map of waiting pods, its indexes, and the release of waiting pods."""
+"""Pods that wait at Permit, and pods whose PreBind plugins run."""

@@ -1,10 +1,7 @@
 """Release the pods whose wait at Permit is over, a limited number in each turn of the event loop.
 
-One member of a group can end the waits of thousands of others. If all of them continued in one turn, they would block
-the loop, and with it timers and watches.
-
-Rejected pods come first. If more pods are rejected than one turn takes, the next scheduling cycle waits (`given_back`)
-until they have given up their nodes. An earlier cycle would see only a part of the room that is about to become free.
+A group can have thousands of pods. If all of them continued in one turn, they would block the event loop, and with it
+timers and watches.
 """
 
 from __future__ import annotations
@@ -42,6 +39,7 @@ class PermitReleases:
 
     async def given_back(self) -> None:
         """Return when nobody is left of those that were refused."""
+        # A scheduling cycle before that would see only a part of the room that becomes free.
         while self.is_giving_back:
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)

@@ -1,4 +1,4 @@
-"""Delete a pod that makes room for others: first the condition DisruptionTarget, then the deletion.
+"""Evict a pod to make room for others: write the condition DisruptionTarget, then delete the pod.
 
 Source: kube-scheduler 1.36, `framework/preemption/executor.go`.
 """

@@ -1,4 +1,4 @@
-"""Split victims into those that a disruption budget protects and the others.
+"""Divide victims into those whose eviction would violate a disruption budget, and the others.
 
 Source: kube-scheduler 1.36, `filterPodsWithPDBViolation`; for victims evicted as a group
 `filterVictimsWithPDBViolation`.

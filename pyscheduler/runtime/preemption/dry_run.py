@@ -1,11 +1,12 @@
-"""Find the victims on a node: the pods that must be evicted so that a pod fits there.
+"""Find the victims on a node: the pods that must be evicted so that a pod (the preemptor) fits there.
 
-First, all pods of the node that may be victims are evicted in the snapshot. If the preemptor (the pod that needs room)
-does not fit even then, the node is of no use. Otherwise the pods are put back one by one: those that disruption budgets
-protect first, then by importance. If the preemptor no longer fits after a pod was put back, that pod is a victim.
+First, all pods that may be victims are removed from the node in the snapshot. If the preemptor does not fit even then,
+the node is of no use. Otherwise the pods are put back one by one: first those that disruption budgets protect, then the
+others, and the most important first in both cases. If the preemptor no longer fits after a pod was put back, this pod
+is a victim.
 
-Several nodes are searched together: in each round, one pod per node is put back, and a filter that takes many nodes in
-one call runs once. If pods on one node can have an effect on other nodes (`counts_across_nodes`), each node is searched
+Several nodes are searched together: in each round, one pod per node is put back, and then the filters are called for
+all these nodes at once. If a pod on one node can matter to another node (`counts_across_nodes`), each node is searched
 alone.
 
 Source: kube-scheduler 1.36, `SelectVictimsOnNode`.

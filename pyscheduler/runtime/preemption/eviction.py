@@ -1,8 +1,7 @@
-"""Evict the victims of a preemption, for a pod or for a pod group.
+"""Evict the victims of a preemption; the pod or pod group that gets their room is the preemptor.
 
-A victim at Permit or in PreBind is rejected in memory: its wait ends, or its binding is cancelled. A bound victim gets
-the condition DisruptionTarget and is deleted, with its grace period. By default this happens in the background. The
-preemptor is not retried before the last victim is evicted. Pods with lower priority lose their nominations to the node.
+A bound victim is deleted. A victim at Permit or in PreBind is only rejected. The preemptor is not retried before the
+last victim is deleted or rejected.
 
 Differs from kube-scheduler:
 

@@ -1,13 +1,13 @@
 """Preemption for a pod group: find victims in the whole cluster so that the group fits, and evict them.
 
-A unit is a pod, or a PodGroup that is evicted as a whole. The search first removes the units of lower priority from the
-snapshot. If the group fits then, the units are put back: first the units that disruption budgets protect, then the
-others, and in both cases the most important units first. If the group does not fit once a unit is back, the unit is
-evicted. To find out whether the group fits, a trial places its pods on the changed snapshot.
+A unit is a pod, or a PodGroup that is evicted as a whole. The search removes all units of lower priority from the
+snapshot, and tries to place the group. If the group fits, the units are put back: first those that disruption budgets
+protect, then the others, and the most important first in both cases. If the group no longer fits after a unit was put
+back, this unit is evicted.
 
-Differs from kube-scheduler, which puts the units back one by one, with a trial for each. If places can be counted
-(`place_counts`), pyscheduler needs only a few trials. Otherwise, pyscheduler puts several units back at a time. The
-victims are the same unless a pod that is put back helps the group.
+Differs from kube-scheduler, which puts the units back one by one, and tries to place the whole group after each. If
+free places can be counted (`place_counts`), pyscheduler tries this only a few times. Otherwise, pyscheduler puts
+several units back at a time. The victims are the same, unless the group fits better with a pod that is put back.
 Source: kube-scheduler 1.36, `framework/preemption/podgrouppreemption.go`.
 """
 

@@ -1,8 +1,7 @@
-"""The pods of each node in victim order, and the shape of each node; kept between searches.
+"""The shape of each node, and the pods of each node by importance; both are kept between searches for victims.
 
-The shape of a node is one number. It stands for what the node offers, for what is used there, and for the requests and
-priorities of its pods in order of importance. So one dry run can find the victims on all nodes of equal shape. A
-cluster with a thousand replicas of one pod often has only a few shapes.
+Nodes have the same shape if their amounts are equal, and also the requests and priorities of their pods. So one dry run
+can find the victims on all nodes of one shape.
 """
 
 from __future__ import annotations

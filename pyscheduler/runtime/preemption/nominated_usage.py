@@ -1,8 +1,7 @@
 """The requests of the nominated pods on each node, as one number per node, for a search for victims.
 
-The preemptor must fit on a node beside the nominated pods of the same or a higher priority. If filters depend on
-amounts only, the requests of these pods decide. So nodes whose nominated pods have the same requests get the same
-number.
+Nodes whose nominated pods have the same requests have the same number. The search compares these numbers when it looks
+for nodes with equal victims.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The number of equal pods that fit into the free resources of the nodes, while victims are put back one by one.
+"""Count how many pods of a group fit on the nodes, while victims of a preemption are put back one by one.
 
-Often all members of a group are alike, and their filters depend only on the node object and its free resources. Then
-the group fits if the nodes have as many places as the group needs.
+This is possible if all pods of the group are alike, and their filters depend only on the node object and its free
+resources.
 """
 
 from __future__ import annotations

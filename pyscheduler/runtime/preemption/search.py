@@ -1,11 +1,11 @@
 """Preemption: find the nodes where a pod fits once victims are evicted, choose one node, and evict its victims.
 
-The search begins at a random node, and ends when it has enough candidates. Between nodes it can yield to other tasks. A
-plugin that preempts, such as DefaultPreemption, passes its rules as `PreemptionRules`.
+The search begins at a random node, and ends when it has found enough nodes. A plugin that preempts, such as
+DefaultPreemption, passes its rules as `PreemptionRules`.
 
 Differs from kube-scheduler:
 
-* The search ends exactly when enough candidates are found; in kube-scheduler, goroutines may find a few more.
+* The search ends exactly when enough nodes are found; in kube-scheduler, goroutines may find a few more.
 * If several nodes are equally good, one of them is chosen at random; kube-scheduler takes the first node of an
   unordered map.
 

@@ -1,7 +1,7 @@
-"""The results of searches by node shape: the positions of the victims in victim order, and their cost.
+"""Results of dry runs by the shape of the node (see `node_shapes`): the victims and their cost.
 
-A result comes from a dry run on one node and holds for all nodes of the same shape (see `node_shapes`). Results are
-kept by equivalence key and priority of the preemptor.
+Nodes of one shape have different pods. So a result names the victims by their positions in the order of the node's
+pods.
 """
 
 from __future__ import annotations

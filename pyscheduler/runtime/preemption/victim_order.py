@@ -1,12 +1,7 @@
-"""Order the pods of a node as preemption does: the most important pods come first, and are evicted last.
+"""Sort the pods of a node as preemption does: by importance, and the most important pod is evicted last.
 
-Equally important pods have the same order as in kube-scheduler. It follows from the order of the pods on the node, and
-from the sort function of Go's library. A pod that was not started counts as started now. A comparison of two such pods
-reads the clock twice, so that its first argument looks older.
-
-Up to twelve pods are sorted by insertion: equal pods keep their order, but those that were not started get the reverse
-order. With more pods, the order of equal pods depends on each step of Go's algorithm. So this module implements the
-whole algorithm.
+Equally important pods must have the same order as in kube-scheduler. This order depends on each step of Go's sort
+function, so this module implements the same algorithm.
 
 Source: kube-scheduler 1.36, `SelectVictimsOnNode` and `MoreImportantPod`; Go's `sort.Slice`, a quicksort that defeats
 patterns (https://arxiv.org/abs/2106.05123).
@@ -80,6 +75,8 @@ def by_importance(infos: Sequence[PodInfo], rules: PreemptionRules, now: float) 
     keys = [rules.importance(info, now) for info in infos]
     if len(set(keys)) == len(keys):
         return [infos[place] for place in sorted(range(len(keys)), key=keys.__getitem__)]
+    # A pod without a start time counts as started now, and kube-scheduler reads the clock twice in a comparison of two
+    # such pods: the first looks older.
     later = [rules.importance(info, now + _TICK) for info in infos]
     places = places_of(keys, [one < other for one, other in zip(keys, later, strict=True)])
     return [infos[place] for place in places]

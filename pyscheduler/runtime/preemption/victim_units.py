@@ -1,9 +1,7 @@
 """The units that may be evicted for a pod group: single pods, and PodGroups with the disruption mode `PodGroup`.
 
-The members of such a PodGroup are one unit, with the priority of the PodGroup. The most important units are spared
-first: higher priority; members of groups before other pods; of two groups the larger one; then the earlier start. The
-start of a group is the start of its first member in the order of the nodes. A pod that has not started counts as
-started now.
+A unit of higher priority is evicted later. If priorities are equal, members of groups are evicted after other pods,
+larger groups after smaller ones, and units that started earlier after later ones.
 
 Differs from kube-scheduler: units that are equal in all these points keep the order of the nodes; in kube-scheduler,
 their order is random. Source: kube-scheduler 1.36, `framework/preemption/types.go` and `moreImportantVictim`.
