@@ -1,8 +1,7 @@
 """Continue the bindings that an earlier scheduler started, and that another program (a binder) carries out.
 
-Before the scheduler schedules its first pod, it assumes the pods of these bindings on their nodes, and continues their
-binding cycles at Bind. So no other pod gets their resources. If the node has no room for the pod, the binding is
-abandoned.
+The pods of these bindings are assumed on their nodes before the first pod is scheduled. Otherwise, other pods could get
+their resources.
 Source: KAI-Scheduler, `pkg/scheduler/api/pod_info` (a pod with a BindRequest is `Binding` on its node).
 """
 

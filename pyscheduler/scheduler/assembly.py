@@ -1,7 +1,6 @@
-"""The one place where a scheduler is put together.
+"""Build a scheduler from a configuration, a transport, a clock and a source of randomness.
 
-`build` takes a configuration, a transport, a clock and a source of randomness, and returns a `Scheduler`. Tests pass a
-virtual clock and a transport to an API server in memory.
+Tests pass a virtual clock, and a transport to an API server in memory.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Room that a nominated pod waits for, because victims are still leaving its node.
+"""Find the room that a nominated pod waits for, because victims are still terminating on its node.
 
-A nominated pod may be tried again while some victims are still terminating. The group must not count that as a failure.
-So the pod counts as placed on its nominated node if it fits there without these victims, unless a victim may never end.
+A group counts such a pod as placed on this node, if the pod fits there without the victims. Otherwise, the group would
+fail again while it waits.
 """
 
 from __future__ import annotations

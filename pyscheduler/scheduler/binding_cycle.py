@@ -1,8 +1,7 @@
-"""The binding cycle: the steps that bind one pod to its reserved node. A coroutine; thousands may be under way.
+"""The binding cycle: a coroutine that binds one pod to its reserved node. Thousands may run at the same time.
 
-The cycle waits at Permit and runs PreBind, Bind and PostBind. If a step up to Bind fails, the cycle undoes the
-reservation, reports the free room to the queue, and returns the pod to the queue. A failure after Bind does not undo
-the binding.
+It waits at Permit and runs PreBind, Bind and PostBind. If a step up to Bind fails, the reservation is undone, and the
+pod returns to the queue.
 
 Differs from kube-scheduler: if every Bind plugin skips the pod, pyscheduler shows the pod's user an error;
 kube-scheduler retries the pod and shows nothing. Source: kube-scheduler 1.36, `bindingCycle`.

@@ -1,7 +1,7 @@
-"""The debugger: logs the contents of cache and queue, and compares them with the API server.
+"""Log the contents of cache and queue, and compare them with the API server.
 
-A difference may come from a change that has not arrived yet. So after a difference, the comparison runs again.
-Differences that both comparisons find are mismatches.
+A difference may come from a change that has not arrived yet. So only differences that a second comparison finds, too,
+are reported.
 
 Differs from kube-scheduler, which compares the cache with the informers' copies (a missed event is missing in both),
 dumps everything in two lines, and reports pods of other schedulers as missing. Source: kube-scheduler 1.36,

@@ -1,8 +1,7 @@
-"""Evaluate a pod without changing anything: run the plugins that choose a node, and keep the result of each step.
+"""Find the nodes on which a pod could run, without changing anything, and keep the result of each step.
 
-PreEnqueue runs first, then the steps of a scheduling cycle up to the choice of a node. If no node is feasible,
-PostFilter can show the victims of a preemption, and evicts none. Reserve runs only on request, on the best node. Permit
-does not run.
+The steps are PreEnqueue and those of a scheduling cycle up to the choice of a node. If no node is feasible, PostFilter
+can show which pods a preemption would evict.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""Event handlers: they apply the informers' events to the cache and the queue.
+"""Event handlers: apply the informers' events to the cache and the queue.
 
 A pod with a node enters the cache. A pod without a node enters the queue if a profile has its `schedulerName`. Changes
 that may make a waiting pod schedulable are reported to the queue.
-
-One unreadable object, for example with a quantity that does not parse, must not stop the processing of others. A pod
-that cannot enter the queue for this reason gets an event. A pod that has a node is counted with the fields that can be
-read (see `malformed_pod`).
 
 Differs from kube-scheduler: when a nomination ends, pyscheduler retries other pods, but not the pod that was nominated.
 Source: kube-scheduler 1.36, `eventhandlers.go`.

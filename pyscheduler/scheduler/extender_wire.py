@@ -1,8 +1,7 @@
-"""Requests to an extender, and the meaning of its answers: JSON of `k8s.io/kube-scheduler/extender/v1`.
+"""Requests to an extender and its answers, as JSON of `k8s.io/kube-scheduler/extender/v1`.
 
-Extenders were written for kube-scheduler, which decodes JSON with Go's library. So this module decodes an answer in the
-same way: field names may be in upper or lower case, null stands for an empty value, and anything after the first value
-is ignored.
+Extenders were written for kube-scheduler, which decodes JSON with Go's library. So answers are decoded in the same way:
+for example, field names may be in upper or lower case.
 """
 
 from __future__ import annotations

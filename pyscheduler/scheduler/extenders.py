@@ -1,15 +1,11 @@
 """Extenders: programs that take part in the choice of a node, and that the scheduler calls over HTTP.
 
-After the Filter plugins, each extender may reject some of the nodes that are left. The scores of extenders are added to
-the scores of plugins. An extender may bind the pod in place of the Bind plugins. Extenders may drop or change the
-candidates of a preemption.
+An extender may reject nodes, score nodes, bind the pod, or change the result of a search for victims. If an extender
+fails, the attempt fails, too, unless the extender is ignorable or was asked for scores.
 
-An extender fails if it does not answer in time, or if its answer is invalid. Then the attempt fails, too, unless the
-extender is ignorable or was asked for scores.
-
-Differs from kube-scheduler, if an extender gets whole nodes and not only their names: pyscheduler reads only the names
-of the nodes in the answer, and refuses unknown names; kube-scheduler treats the returned nodes as nodes without pods,
-and unknown nodes as feasible.
+Differs from kube-scheduler for an extender that gets and returns whole nodes, not only names: pyscheduler reads the
+names of the returned nodes, and refuses unknown names; kube-scheduler treats a returned node as a node without pods,
+and an unknown node as feasible.
 Source: kube-scheduler 1.36, `extender.go`, `findNodesThatPassExtenders`, `prioritizeNodes`, `extendersBinding`.
 """
 

@@ -1,8 +1,7 @@
-"""Preemption for gangs (groups) whose members are scheduled one by one and wait for each other at Permit.
+"""Preemption for gangs: groups whose members are scheduled one by one, and wait for each other at Permit.
 
-If one member preempts and another fits nowhere, the gang cannot start, and victims are evicted in vain. So the
-scheduler first tries the queued members together, in a trial that is undone. If enough of them fit, the victims of all
-members are evicted, and the members are nominated to their nodes.
+The scheduler first tries all queued members of the gang together, on the snapshot only. Victims are evicted only if
+enough members fit. Otherwise, victims would be evicted for a gang that cannot start.
 
 Differs from kube-scheduler, in which each member preempts for itself.
 """

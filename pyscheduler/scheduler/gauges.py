@@ -1,4 +1,4 @@
-"""The scheduler's gauges and counters that are read at each scrape, from values that the scheduler keeps anyway."""
+"""The scheduler's gauges, and counters that the scheduler keeps anyway; they are read at each scrape of the metrics."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Carry out the decision of a group cycle: reserve nodes, evict victims, or return the members to the queue.
 
-While the cycle tries the members, the cluster may change. So a member whose node has changed is filtered again. If
-nodes cannot be reserved for enough members, no member keeps its node or waits at Permit.
+If a node has changed since the decision, the filters run again before a member gets this node. If too few members get
+nodes, no member keeps its node.
 Source: kube-scheduler 1.36, `submitPodGroupAlgorithmResult`.
 
-Differs from kube-scheduler: kube-scheduler filters no member again, and lets an incomplete group wait at Permit for up
-to five minutes.
+Differs from kube-scheduler, which filters no member again, and lets an incomplete group wait at Permit for up to five
+minutes.
 """
 
 from __future__ import annotations

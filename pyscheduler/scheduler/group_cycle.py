@@ -1,9 +1,9 @@
 """The group cycle: try all queued members of a group on one snapshot, and schedule them only if enough of them fit.
 
-When the queue pops one member, the cycle takes the other members out of the queue, and tries one after another. Each is
-placed on the node that it finds, or on a node where victims can make room, and these victims are removed. So the next
-member sees these changes. They are trial changes of the snapshot (a statement), which are undone at the end. Then
-`group_commit` acts on the decision.
+When the queue pops one member, the cycle takes the other members out of the queue, and tries one after another. A
+member is placed in the snapshot, on the node that it finds. If victims must make room there, they are removed from the
+snapshot. So the next member sees these changes. At the end, all changes of the snapshot are undone, and `group_commit`
+carries out the decision.
 
 Differs from kube-scheduler:
 
@@ -12,8 +12,8 @@ Differs from kube-scheduler:
 * In pyscheduler, a group's backoff ends early only if a check finds room for the group (`queue.early_retry`). With
   SchedulerPopFromBackoffQ, kube-scheduler pops a rejected member as soon as activeQ is empty, and so retries the group
   again and again.
-* If a group of unlike members does not fit, pyscheduler may try a second order at once; kube-scheduler tries only one
-  order.
+* If the members of a group are not alike and the group does not fit, pyscheduler may try them in a second order at
+  once; kube-scheduler tries only one order.
 * If a member with a ReadWriteOncePod claim is placed, pyscheduler treats the claim as in use when it tries the next
   members. kube-scheduler may give such a claim to two members.
 

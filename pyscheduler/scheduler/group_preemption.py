@@ -1,14 +1,14 @@
 """Preemption of a PodGroup as a whole, if it does not fit; with the feature gate WorkloadAwarePreemption.
 
-DefaultPreemption searches for victims in the whole cluster (`runtime.preemption.group_search`) and evicts them.
-Meanwhile the group waits in the queue, and the members that the search has placed are nominated to their nodes. A
+DefaultPreemption searches for victims in the whole cluster (`runtime.preemption.group_search`) and evicts them. A
 PodGroup with topology constraints does not preempt.
 
 Differs from kube-scheduler:
 
 * If members can be tried in another order, pyscheduler preempts only if that order fails, too.
 * pyscheduler does not preempt for a group that waits for the preemption of another PostFilter plugin.
-* In pyscheduler, a ReadWriteOncePod claim counts as free once its user is a victim; in kube-scheduler, it stays in use.
+* In pyscheduler, a ReadWriteOncePod claim counts as free once the pod that uses it is a victim; in kube-scheduler, it
+  stays in use.
 * pyscheduler nominates all members that the search places; kube-scheduler nominates only members that had a node
   without any victim. So in kube-scheduler, new pods may take the room of the first victims that end.
 

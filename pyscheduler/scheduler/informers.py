@@ -1,7 +1,7 @@
-"""The informers of one scheduler: which kinds it lists and watches, one informer each.
+"""The informers of one scheduler, one for each kind of object that it watches.
 
-The scheduler watches pods and nodes, and with the feature gate GenericWorkload also PodGroups. Plugins can add kinds in
-their `watches`, or by registering events of these kinds.
+These are pods, nodes, and with the feature gate GenericWorkload PodGroups. Plugins can add kinds in their `watches`, or
+by registering events of these kinds.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""Counts the bound pods that a kubelet refuses to run, and notes the refusal in their stories (`pyscheduler.stories`).
+"""Count the bound pods that a kubelet refuses to run, for example with the reason `OutOfcpu`.
 
-A kubelet refuses a new pod that does not fit on its node. Such a pod has phase `Failed` and a reason such as
-`OutOfcpu`, and never had a container. Usually, another scheduler has bound pods to the node at the same time.
-
-The scheduler watches pods that have not ended. A pod that fails disappears from this watch, and the last event has the
-pod as it was before. So if a bound pod disappears although no container was made and nobody deleted it, the scheduler
-reads the pod. If many pods disappear at once, some are not read; the warning `kubelet_rejections_not_read` counts them.
+The scheduler does not watch failed pods, so a refused pod disappears without a reason. If a bound pod disappears before
+it had a container, and nobody deleted it, the scheduler reads the pod.
 """
 
 from __future__ import annotations

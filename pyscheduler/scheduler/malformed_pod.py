@@ -1,8 +1,7 @@
-"""The readable part of a pod that has a node, and in which some amounts or selectors cannot be parsed.
+"""The readable part of a pod on a node, if some amounts or selectors of the pod cannot be parsed.
 
 Such a pod still uses resources of its node. So only the unreadable amounts are left out, and the affinity if one of its
-selectors is unreadable. An API server rejects such pods, but a program that writes to its storage directly may create
-one.
+selectors is unreadable.
 """
 
 from __future__ import annotations

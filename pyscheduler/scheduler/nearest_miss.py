@@ -1,8 +1,7 @@
 """Ask the plugins that rejected a pod for details, such as the missing amount, for `pyscheduler explain`.
 
-The messages of kube-scheduler's plugins rarely name an amount or an object. So a plugin may define a method that
-returns details: `why_nodes` returns one text about all nodes that the plugin rejected, `why` returns a text about one
-node. If such a method fails, a note replaces its text.
+A plugin may define two methods: `why_nodes` returns one text about all nodes that the plugin rejected, `why` returns a
+text about one node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Decode further fields of pods and nodes, which pyscheduler itself does not read, for plugins that need them.
+"""Decode fields of pods and nodes that pyscheduler itself does not read, for plugins that need them.
 
-A plugin declares types with these fields, and names the types in `pod_fields` and `node_fields`. `handle.fields`
-returns the fields of the newest version of a pod or node.
+A plugin names types with these fields in `pod_fields` and `node_fields`, and calls `handle.fields`.
 """
 
 from __future__ import annotations

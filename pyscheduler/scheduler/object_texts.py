@@ -1,7 +1,6 @@
 """Pods and nodes in JSON for extenders, as the API server sends them but without `managedFields`.
 
-The scheduler decodes only the fields that it reads. It keeps the JSON text of pending pods. It keeps the texts of nodes
-if an extender wants whole nodes, and those of bound pods if an extender wants whole victims.
+The scheduler decodes only the fields that it reads. So it also keeps the JSON texts of objects that its extenders need.
 """
 
 from __future__ import annotations

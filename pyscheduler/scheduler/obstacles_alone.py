@@ -1,8 +1,6 @@
-"""Find all that keeps a pod from each node, for `pyscheduler explain`: each plugin judges all nodes.
+"""For each node, find all plugins that reject a pod there, for `pyscheduler explain`.
 
-The result of a scheduling cycle has only the first obstacle: after a rejection at PreFilter, no Filter plugin runs, and
-each node has the status of the first plugin that rejects it. Here, each plugin judges the pod as if the others accepted
-it.
+A scheduling cycle finds only the first of them. Here, each plugin judges the pod as if the others accepted it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Write pods' `PodScheduled` condition and nominated node, in the background.
 
-While a write for a pod is in progress, later writes for the pod are merged, and the last value wins. A write that would
-change nothing is not sent. The new value is compared with the value that was sent last, until the watch shows a newer
-version of the pod. Otherwise a nomination that is set and soon cleared would stay.
-
-If a pod waits at Permit or in PreBind for half a second, its node is written as its nomination.
+While a write for a pod is in progress, later writes for the pod are merged, and the last value wins. If a pod waits at
+Permit or in PreBind for half a second, its node is written as its nomination.
 
 Differs from kube-scheduler, which by default waits for each write in the scheduling cycle. With its gate
 SchedulerAsyncAPICalls on, it writes in the background, too, but writes the nomination without a delay.
@@ -192,6 +189,7 @@ class PodStatusWriter:
 
     def _unseen(self, pod: Pod) -> _Write | None:
         """Return the last write that this version of the pod does not show; None if it shows it, or may."""
+        # A nomination that is set and soon cleared would stay if the new value were compared with `pod` only.
         told = self._sent_last.get(pod.uid)
         if told is None or pod.uid in self._busy or told.pod.resource_version == pod.resource_version:
             return told

@@ -1,7 +1,7 @@
 """The Protocols through which the scheduler reaches the API server and extenders.
 
-The package `cluster` implements them: two transports (HTTP, and calls within the process to the embedded API server),
-and one client that runs on either transport. So simulations run the client code of real clusters.
+The package `cluster` implements them: one client, over HTTP or by calls to the embedded API server. So simulations run
+the client code of real clusters.
 """
 
 from __future__ import annotations

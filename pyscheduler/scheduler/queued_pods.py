@@ -1,8 +1,7 @@
 """The work that comes from the queue: the next pod, alone or with all pods of its group.
 
-An event may move a thousand equal pods to activeQ, with room for only one. The first pod gets the room, and the second
-fails. While no node has room for such a pod, the others are rejected with the same reason, without an attempt. So this
-event costs two attempts.
+If a pod fails, equal pods that follow are rejected with the same reason, without an attempt, as long as no node has
+room for such a pod.
 
 Differs from kube-scheduler, which tries each of the equal pods.
 """

@@ -1,8 +1,7 @@
 """Estimate whether there is room for a pod, or for several equal pods of a group, before it is retried.
 
-The filters find the feasible nodes for one pod. The free amounts of these nodes say how many such pods fit there. The
-estimate is quick and can be wrong. If it is too high, an attempt fails. If it is too low, the group is retried after
-its backoff.
+The filters find the feasible nodes for one pod, and the free amounts there say how many pods fit. The estimate is quick
+and can be wrong.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The trial of a group whose sub-groups have minimums of their own.
+"""Try to place a group that has sub-groups with minimums of their own.
 
-A sub-group has members or sub-groups. Its minimum is a number of members with nodes, or a number of sub-groups that
-reach their minimum. The same holds for the group. First, the trial places as many sub-groups as the minimum of the
-group needs. If a sub-group does not get nodes for its whole minimum, its placements are undone. Then the trial places
-the minimum of the other sub-groups, and at last the remaining members.
+For example, a group needs two of its three sub-groups, and each sub-group needs four pods. First, the trial places four
+pods of one sub-group and four of another. If a sub-group does not get all four nodes, it gets none, and the next
+sub-group is tried. Then the trial places the minimum of the third sub-group, and at last all other pods.
 
 Source: KAI-Scheduler, `allocation_info.go` and `subgrouporder`. Differs from KAI-Scheduler in two ways. KAI-Scheduler
 sorts sub-groups by the needed members divided by the minimum, pyscheduler by the number of needed members. If a

@@ -1,8 +1,7 @@
 """Bindings that a Bind plugin reported as done, but that the API server does not show.
 
-If a Bind plugin returns success without binding, the pod stays pending, and its requests count on its node, as in
-kube-scheduler. The scheduler cannot undo this, because the binding may still come. So after half a minute it reports a
-failure of the plugin. Bind plugins of the package `pyscheduler` are not checked.
+Such a pod stays pending, and its requests count on its node, because the binding may still come. After half a minute,
+the scheduler reports a failure of the plugin.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """`Work`, a decision about one or more pods that the scheduling loop runs next, and the sources of such work.
 
-The loop takes work from each source in turn, and runs one decision at a time. One source is always there,
-`queued_pods`: the next pod of the queue, alone or with all pods of its group. `Scheduler.add_source` adds another
-source, which can choose the pods of some profiles in any order. Then the queue holds these pods
-(`SchedulingQueue.hold`) until the source takes them by name (`SchedulingQueue.take`).
+The loop takes work from each source in turn. One source is the queue. `Scheduler.add_source` adds a source that chooses
+the pods of some profiles itself, in any order.
 """
 
 from __future__ import annotations

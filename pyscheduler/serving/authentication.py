@@ -1,7 +1,7 @@
 """Authenticate requests to the HTTPS port by client certificate or bearer token.
 
-The API server checks a token; a wrong token is rejected with 401. The user is `system:anonymous` if a request has no
-credentials, or if it has a token and the scheduler has no API server to ask.
+The API server checks a token; a wrong token is rejected with 401. A request without credentials has the user
+`system:anonymous`.
 
 Source: apiserver's authentication/authenticatorfactory/delegating.go, request/x509, request/bearertoken, token/cache.
 """

@@ -1,4 +1,4 @@
-"""Authorizes requests to the HTTPS port, if necessary with a SubjectAccessReview to the API server.
+"""Authorize requests to the HTTPS port.
 
 Requests to the paths of `--authorization-always-allow-paths`, and requests of the group `system:masters`, are allowed.
 The API server decides about other requests; without an API server, they are forbidden.

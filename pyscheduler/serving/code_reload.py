@@ -1,8 +1,7 @@
 """Restart the process when the code of a plugin changes: `pyscheduler run --reload`, for development.
 
-Once a second, the modification times of Python files are checked, in all loaded packages outside of site-packages and
-the standard library. After a change, the scheduler shuts down as after SIGTERM. Then the process executes its own
-command line again. If a changed file has a syntax error, the running scheduler continues.
+All loaded Python files are watched, except those of the standard library and of site-packages. After a change with a
+syntax error, the process is not restarted.
 """
 
 from __future__ import annotations

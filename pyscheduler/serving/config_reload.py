@@ -1,12 +1,7 @@
-"""Follows the configuration file while the scheduler runs, and reports when the running configuration differs from it.
+"""Follow the configuration file while the scheduler runs.
 
-A batch plugin (a `WorkSourcePlugin`) schedules the pods of its profile itself. New args of such a plugin take effect
-without a restart. All other changes need a restart.
-
-If the file has such a change, cannot be read or has a mistake, the scheduler logs one line. The metric
-`pyscheduler_config_stale` is 1 until the file and the running configuration are equal again.
-
-The leader reads the file every ten seconds.
+A batch plugin (a `WorkSourcePlugin`) gets changed args without a restart. Other changes need a restart. While the file
+differs from the running configuration, the metric `pyscheduler_config_stale` is 1.
 
 Source: Volcano `pkg/scheduler/scheduler.go` (watchSchedulerConf, loadSchedulerConf), which keeps the last good file.
 """

@@ -1,8 +1,7 @@
-"""Limits on the connections of a port, because a connection needs no credentials and costs memory until it ends.
+"""Limit the connections of a port, in all and for each client address.
 
-There is a limit for all connections together, and one for each client address. At a limit, a new connection ends the
-oldest one that has not sent a request yet, so that idle connections do not keep out probes. If there is no such
-connection, the new one is refused.
+A connection costs memory and needs no credentials. At a limit, a new connection ends the oldest one that has not sent a
+request yet, or is refused if there is none.
 
 Differs from kube-scheduler: kube-scheduler accepts any number of connections, and waits 32 seconds for the headers of a
 request.

@@ -1,7 +1,7 @@
 """Debugging pages of the HTTPS port: flags, status, log verbosity and profiles.
 
-If profiling is enabled, three paths of kube-scheduler's `/debug/pprof/` are served: `cmdline`; `goroutine`, the stacks
-of all Python threads and asyncio tasks; and `profile?seconds=30`, the time that functions take during the next seconds.
+If profiling is enabled, `/debug/pprof/` has three pages: `cmdline`; `goroutine`, the stacks of all threads and asyncio
+tasks; and `profile?seconds=30`, the time that functions take in 30 seconds.
 
 Differs from kube-scheduler: the answers are text and not files in pprof's format. Other paths below `/debug/pprof/`,
 such as `heap`, are not served. /flagz and /statusz are text only, and /statusz shows Python's version. Both name the

@@ -1,6 +1,7 @@
 """Delegate authentication and authorization to the API server, with TokenReview and SubjectAccessReview.
 
-Such a review is an object whose creation returns the answer in its status. Errors that may be temporary are retried.
+The API server answers in the status of the created object. After an error that may be temporary, the request is sent
+again.
 
 Source: apiserver's plugin/pkg/authenticator/token/webhook, plugin/pkg/authorizer/webhook and util/webhook.
 """

@@ -1,7 +1,7 @@
-"""Makes Python's garbage collector run rarely, because the process holds a whole cluster in memory.
+"""Make Python's garbage collector run rarely, because the process holds a whole cluster in memory.
 
-With 5,000 nodes and 20,000 pods, collections at Python's default rate take half of the CPU time of the first list, in
-pauses of 60 to 90 ms. Few objects of the scheduler form cycles (exceptions, mostly), so a rare collection is enough.
+When a scheduler lists 5,000 nodes and 20,000 pods, the default rate takes half of the CPU time, in pauses of 60 to 90
+ms. A rare collection is enough, because few objects form cycles.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Pages of the HTTPS port about what the scheduler knows: stories (why pods wait), queue, nodes, configuration.
 
-`GET /debug/story/NAMESPACE/POD` needs the permission to get the pods of that namespace, so that a tenant can read why a
-pod waits. If the reader may not get the pods of another namespace, the names of these pods are left out. The other
-pages are about all namespaces, and need the permission to get their path.
+The story of a pod needs the permission to get pods in its namespace, so that tenants can read it. The other pages need
+the permission to get their path.
 """
 
 from __future__ import annotations

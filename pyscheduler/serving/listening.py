@@ -1,7 +1,6 @@
-"""Opens a port. A port that the user named must be free; a default port may be in use.
+"""Open a port. A port that the user named must be free; a default port may be in use.
 
-A second scheduler often shares a host with kube-scheduler or with another replica, and must start although the default
-ports are in use.
+A second scheduler often shares a host with kube-scheduler, and must start although the default ports are in use.
 
 Differs from kube-scheduler: if a default port is in use, pyscheduler runs without it; kube-scheduler exits.
 """

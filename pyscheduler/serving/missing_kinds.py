@@ -1,9 +1,7 @@
 """Warn at the start if plugins read kinds that the API server does not serve.
 
-Usually a CustomResourceDefinition is missing. Until it is installed, a pod may wait for an object that cannot exist,
-and nothing about the pod says why.
-
-A plugin may read one kind in several API groups, such as the PodGroups of several systems; one of them is enough.
+Usually a CustomResourceDefinition is missing. Then a pod may wait for an object that cannot exist, and nothing about
+the pod says why.
 """
 
 from __future__ import annotations

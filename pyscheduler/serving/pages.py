@@ -1,4 +1,4 @@
-"""The pages of both ports: probes, metrics, configuration and plugins' routes.
+"""The pages of the HTTPS port and of the plain HTTP port: probes, metrics, configuration and plugins' routes.
 
 The HTTPS port adds pages for authorized users, such as flags, status and profiling.
 

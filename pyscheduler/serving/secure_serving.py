@@ -1,13 +1,12 @@
 """The HTTPS port, with authentication and authorization by the cluster.
 
-A request is authenticated (else 401), then authorized (else 403), then answered. The 401 and 403 answers are the same
-as those of kube-apiserver.
+A request is authenticated (else 401), then authorized (else 403), then answered.
 
 Differs from kube-scheduler:
 
-- Only HTTP/1.1 is served.
-- An authenticating proxy cannot pass the user in request headers.
-- The files of certificates and CAs are checked once a minute.
+- pyscheduler serves only HTTP/1.1.
+- In pyscheduler, an authenticating proxy cannot pass the user in request headers.
+- pyscheduler checks the files of certificates and CAs for changes once a minute.
 
 Source: buildHandlerChain in cmd/kube-scheduler/app/server.go; apiserver's endpoints/filters and
 handlers/responsewriters/errors.go; server/options/authentication.go.

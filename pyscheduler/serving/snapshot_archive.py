@@ -5,9 +5,8 @@
     queue.json              each pod that waits or is being scheduled: its place, attempts and backoff
     objects/v1/Pod.json     a List of objects for each kind that the scheduler watches, as explain --objects reads it
 
-Objects have the fields that the scheduler decodes. The file has no Secrets and no private keys of extenders. It also
-leaves out the annotation in which kubectl repeats an object as applied: that copy has fields that the scheduler does
-not decode, such as environment variables.
+Objects have only the fields that the scheduler decodes. The file has no Secrets, no private keys of extenders, and no
+`last-applied-configuration` annotations, because these may have environment variables.
 
 The objects are those of one moment. The queue changes while the file is written.
 """

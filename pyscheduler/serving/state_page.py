@@ -1,9 +1,7 @@
 """`/debug/state`: the queue, the pods that wait and the nodes, a page of each list at a time.
 
-Pods come in the order in which the scheduler saw them first, nodes by name. A page begins behind the last items of the
-page before (`continue`). So a pod or node that disappears in between shifts nothing. A page shows one moment.
-
-Nodes are read from the cache, because the snapshot is as old as the last scheduling cycle.
+The next page (`continue`) begins after the last pod and node of this page. So nothing is skipped or shown twice if a
+pod or node disappears in between.
 """
 
 from __future__ import annotations
@@ -76,6 +74,7 @@ def state_page(
     """Return the page behind the token `after`; raise `ValueError` for a token that is none."""
     position = _decoded(after) if after else _START
     pods = book.pending_after(*position.pod, limit + 1) if position.pod is not None else []
+    # Not from the snapshot, which is as old as the last scheduling cycle.
     infos = scheduler.cache.nodes_after(position.node, limit + 1) if position.node is not None else []
     ends = _Position(None, None)
     if len(pods) > limit:

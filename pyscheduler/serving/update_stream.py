@@ -1,8 +1,7 @@
 """`/debug/stream`: the changes of all stories (why each pod waits), as server-sent events.
 
-A reader gets the changes of a fifth of a second in one write, because a write over TLS costs more than the encoding. If
-a reader is so slow that 1,000 changes wait for it, the oldest change is dropped. Then an event `lost` says how many
-changes were dropped.
+If 1,000 changes wait for a slow reader, the oldest change is dropped. Then an event `lost` says how many changes were
+dropped.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ __all__ = ["UpdateStream"]
 #: The changes that wait for one reader, and the most readers.
 _MOST_CHANGES: Final = 1_000
 _MOST_READERS: Final = 16
-#: How long changes are gathered before they are written.
+#: How long changes are gathered before they are written; a write over TLS costs more than the encoding.
 _GATHER_SECONDS: Final = 0.2
 #: A comment is written after so long without a change, so that proxies keep the connection.
 _KEEP_ALIVE_SECONDS: Final = 15.0

@@ -1,18 +1,12 @@
 """A thread that can end the program while the event loop is blocked, for example because a plugin never returns.
 
-The thread receives SIGTERM and SIGINT. The first of these signals starts a graceful shutdown, and a second signal ends
-the program at once. The thread also ends the program if the shutdown takes too long, or if the lease is lost while the
-loop is blocked. In the second case, the program has ended before another replica may take the lease. The thread does
-not release the lease, because bindings may still be in flight; the lease expires.
+The thread receives SIGTERM and SIGINT. The first signal starts a graceful shutdown, and a second signal ends the
+program at once. The thread also ends the program in two other cases: the shutdown takes too long, or the lease is lost
+while the loop is blocked. It does not release the lease, because bindings may be in progress; the lease expires.
 
-A library that keeps the interpreter lock (GIL), as regular expressions do, stops this thread, too. Then SIGALRM ends
-the program. Its handler is faulthandler's, which needs no GIL: it writes a stack, and then the signal ends the program.
-A timer of the kernel sends SIGALRM about a minute after a leader lost its lease. After SIGTERM or SIGINT, the main
-thread sets the timer to a short time. It does so when it checks for signals, also within a regular expression.
-
-The timer may expire while other threads run. Reading the stack of a running thread can crash the program. So the
-handler writes only the stack of the thread that handles the signal, and `faulthandler.dump_traceback_later` is not
-used.
+Code that keeps the interpreter lock (GIL), such as a long search for a regular expression, stops this thread, too. Then
+a timer of the kernel ends the program with SIGALRM: about a minute after a leader lost its lease, or a few seconds
+after SIGTERM or SIGINT.
 
 Differs from kube-scheduler: in kube-scheduler, a plugin that never returns keeps the lease for ever, and SIGTERM ends
 the program at once.
@@ -95,6 +89,9 @@ class Watchdog:
         for number in _SIGNALS:
             signal.signal(number, _arm)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        # faulthandler's handler needs no GIL: it writes a stack, and then the signal ends the program. The handler
+        # writes only the stack of the thread that it interrupts, because reading the stack of a running thread can
+        # crash the program. `faulthandler.dump_traceback_later` would read the stacks of all threads.
         with contextlib.suppress(  # standard error is closed, or is no file
             ValueError, io.UnsupportedOperation, AttributeError, RuntimeError
         ):
@@ -217,7 +214,8 @@ class Watchdog:
 def _arm(*_: object) -> None:
     """Let SIGALRM end the program some time after a signal.
 
-    As a signal handler it is called in the main thread, where Python checks for signals; it does nothing else.
+    As a signal handler it is called in the main thread, where Python checks for signals, also within a regular
+    expression; it does nothing else.
     """
     _arm_for(_LAST_RESORT_SECONDS)
 
