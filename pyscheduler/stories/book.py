@@ -1,13 +1,11 @@
-"""`StoryBook`: the stories of all pending pods and, in a fixed amount of memory, of the pods that finished last.
+"""`StoryBook`: the stories of all pending pods and, in a limited amount of memory, of the pods that finished last.
 
-Each change of a reason is one line of the logger `decision`. If the same reason is found again, its count, time and
-message change. The count is logged when it is a power of two, once in ten minutes, and when the replica stops. So the
-logs of a killed replica say at least half of the count. Events that wake a pod are only counted, because one event may
-wake ten thousand pods.
+If the reason changes for which a pod waits, the logger `decision` writes one line. If the same reason is found again,
+only its count, time and message change. The count is logged when it is a power of two, once in ten minutes, and when
+the process stops. So if the process is killed, the logs have at least half of the count.
 
-A standby keeps the stories of pending pods, so that it knows since when they wait. It logs nothing and keeps no
-finished story, because another replica decides. When it begins to lead, it logs the reasons that it knows already, such
-as gates.
+A standby logs nothing, because another replica decides. But it keeps the stories of pending pods, so that it knows
+since when they wait. When it begins to lead, it logs the reasons that it knows already, such as gates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The gauges that are read from the stories at a scrape: waits of the oldest pods, and the memory of all stories."""
+"""Gauges that are read from the stories at a scrape: how long the oldest pods wait, and the memory of all stories."""
 
 from __future__ import annotations
 

@@ -1,15 +1,14 @@
 """Rebuild stories from collected logs: the lines of the logger `decision` of all replicas, in any order.
 
 A line may have a prefix of the program that collected it (`kubectl logs --prefix --timestamps`), or be a text in a JSON
-object. Lines of other loggers are skipped, and lines that were cut.
+object. Other lines are skipped, and lines that were cut.
 
-A line of a change says when a reason began, and how often and until when the previous reason was found. For the last
-reason of a process, the newest line about its count says how often it was found. Lines of one process about a pod have
-the same `firstSeen`. The reasons of all processes are put in the order of their times, and equal reasons that follow
-each other become one.
+When the reason of a pod changes, the line says how often and until when the previous reason was found. The last reason
+before a process stops has no such line; then the newest line with a count says how often it was found. The reasons of
+all processes are sorted by time, and equal reasons that follow each other become one.
 
-A new leader logs for how long no scheduler ran before it, and a reason of each pod that waits. So a pod that it does
-not name waits no more: it was deleted or bound meanwhile.
+A new leader logs for how long no scheduler ran, and the reason of each pod that waits. If it does not name a pod that
+waited before, this pod was deleted or bound meanwhile.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The lines of the logger `decision`, which `history` reads again.
 
-A line says that the reason of one pod changed, how often the present reason was found so far, or that the replica
-stops. A replica that begins to lead logs for how long no scheduler ran. Each line ends with its message, so that a line
-that was cut can be recognized.
+Most lines say that the reason of a pod changed, or how often the same reason was found so far. The last field of a line
+is `message`, so that a line that was cut can be recognized.
 """
 
 from __future__ import annotations

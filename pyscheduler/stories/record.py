@@ -1,8 +1,7 @@
-"""The record of one pod's story: the reasons for which the pod waited, without the single attempts.
+"""The record of one pod's story: the reasons for which the pod waited, each with a count and times.
 
-A pod that fails a thousand times in a row for the same reason has one `Run`, with a count and the time of the last
-failure. If something happens to a pod after its binding (a preemption, a rejection by the kubelet), the pod gets a
-second record, because a search for the first one would take long. `joined` puts the records of one pod together.
+If something happens to a pod after its binding, such as a preemption, the pod gets a second record, because a search
+for the first one would take long.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Histograms that are cheap to record, in the data format of OpenTelemetry.
 
-Recording a value in an OpenTelemetry instrument takes several microseconds, and the scheduler records a dozen values
-for each pod. Here, `record` appends the value to a list. When the list is long, and at each scrape, its values are
-added to the buckets.
+The scheduler records a dozen values for each pod. So `record` only appends a value to a list. When the list is long,
+and at each scrape, its values are added to the buckets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Format log records as lines: text with key=value fields, or JSON.
 
-Messages contain their fields as `key=value`. A value with spaces or quotes is quoted as in JSON. The JSON formatter
-finds its fields by parsing the same message.
+Messages contain their fields as `key=value`, with values quoted as in JSON if necessary. The JSON formatter parses the
+fields from the message.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find how much memory the process may use before the kernel kills it.
 
-That is the smallest memory limit of the cgroups that contain the process (in a container, its limit), and at most the
-memory of the machine. The alert on memory compares this with `process_resident_memory_bytes`.
+This is the smallest memory limit of the cgroups that contain the process (in a container, its limit), and at most the
+memory of the machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Filters exported metrics: hides disabled families, and replaces label values that are not allowed.
+"""Filter exported metrics: hide disabled families, and replace label values that are not allowed.
 
 A label value that is not allowed becomes `unexpected`. Samples whose labels are equal after that are added up.
 

@@ -1,10 +1,7 @@
 """Record and export kube-scheduler's metrics, with its names, labels and buckets.
 
-Between two scrapes, a measurement costs a dictionary lookup, and an addition or an append. The OpenTelemetry SDK reads
-the values at a scrape.
-
-Bounds of buckets are formatted as by Prometheus' Go client (`le="1"`), so that queries can add up the metrics of
-pyscheduler and kube-scheduler.
+A measurement costs a dictionary lookup, and an addition or an append. The OpenTelemetry SDK reads the values only at a
+scrape.
 """
 
 from __future__ import annotations
@@ -57,7 +54,8 @@ __all__ = ["LinuxProcessCollector", "Metrics"]
 
 #: Go's value for "no limit": the largest number of 64 bits.
 _UNLIMITED: Final = float(2**64 - 1)
-#: A bucket's bound as a label; quotes within a label's value are escaped.
+#: A bucket's bound as a label, which becomes that of Prometheus' Go client (`le="1"`), so that queries can add up the
+#: metrics of pyscheduler and kube-scheduler; quotes within a label's value are escaped.
 _BOUND: Final = re.compile(rb'(?<=[{,]le=")[0-9.e+-]+(?=")')
 #: Type lines of counters whose names do not end in `_total`: as exported, and as they should be.
 _TYPES: Final = tuple(

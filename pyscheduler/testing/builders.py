@@ -1,8 +1,7 @@
 """Build pods and nodes for tests.
 
 `make_pod` and `make_node` return typed objects, as the scheduler reads them. `pod_manifest` and `node_manifest` return
-dicts, as the API server accepts them. Keyword arguments set the common fields, for example `requests`. For other fields
-of `spec` and `status`, the keywords `spec` and `status` take mappings, such as `{"hostNetwork": True}`.
+dicts, as the API server accepts them.
 """
 
 from __future__ import annotations

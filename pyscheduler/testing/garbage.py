@@ -1,4 +1,4 @@
-"""Prevents garbage collections during measurements, because they would count as time of the measured code."""
+"""Prevent garbage collections during measurements, because they would count as time of the measured code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lets a test fail with the exception that a plugin raised, unless the test allows plugin errors.
+"""Make a test fail with the exception that a plugin raised, unless the test allows plugin errors.
 
 A test also fails if a coroutine is never awaited; the error names the line that made the coroutine.
 """

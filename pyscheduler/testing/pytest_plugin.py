@@ -1,8 +1,7 @@
 """Pytest fixtures for plugin authors, registered by the `pytest11` entry point.
 
 pytest loads this module in every run where pyscheduler is installed, so it imports little of pyscheduler until a
-fixture is used. An `async def` test that uses one of the fixtures runs on a loop of its own, unless another plugin
-(pytest-asyncio, anyio) runs the test. The schedulers of a test are stopped on the loop on which they ran.
+fixture is used. `async def` tests that use a fixture need no other plugin such as pytest-asyncio.
 """
 
 from __future__ import annotations

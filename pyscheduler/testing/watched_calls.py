@@ -1,8 +1,6 @@
-"""Watches plugins in tests: finds slow calls, and calls that change the labels or annotations of the pod.
+"""Watch plugins in tests: find slow calls, and calls that change the labels or annotations of the pod.
 
-The virtual clock does not advance while a plugin runs, so the scheduler's own check for slow calls finds nothing in
-tests. This module measures real time: of calls of extension points (`watch_calls`), and of event handlers and
-coroutines of plugins (`RealStepWatch`).
+This module measures real time, because the virtual clock does not advance while a plugin runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls one plugin for a pod at PreFilter, Filter, PreScore and Score, and collects its answers for each node."""
+"""Call one plugin for a pod at PreFilter, Filter, PreScore and Score, and collect its answers for each node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts how often random steps call the checked plugin: a plugin that is never called would pass every check."""
+"""Count how often random steps call the checked plugin: a plugin that is never called would pass every check."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Draw random histories: steps that make a small cluster, add pods made from a few templates, and cause other events.
 
-The cluster is small, and many pods are equal. So a few steps suffice for rejections, for waiting pods, and for hits of
-the equivalence cache.
+The cluster is small, so that a few steps are enough for pods that are rejected and wait. Many pods are equal, so that
+the equivalence cache is used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Replays a history in a second process with another PYTHONHASHSEED, and returns its decisions for a comparison.
+"""Run a history (random steps on a small cluster) in a second process with another PYTHONHASHSEED.
 
-A history is a list of random steps on a small cluster. Within one process, equal sets of strings usually have the same
-order. A process with another hash seed shows whether a plugin's answers depend on this order.
+Sets of strings usually have another order there. If the decisions differ from those of the first process, the answers
+of the plugin depend on the order of a set.
 """
 
 from __future__ import annotations

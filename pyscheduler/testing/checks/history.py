@@ -1,4 +1,4 @@
-"""Runs a history (steps on a random cluster): `observe` checks a plugin at each step, `decide` returns decisions."""
+"""Run a history (random steps on a cluster): `observe` checks a plugin at each step, `decide` returns the decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Observation`: what one run of a history has shown about the checked plugin, and the step that was running."""
+"""`Observation`: what one run of random steps has shown about the checked plugin, and the step that was running."""
 
 from __future__ import annotations
 

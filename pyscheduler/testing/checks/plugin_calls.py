@@ -1,7 +1,6 @@
-"""Observes calls of the checked plugin: exceptions, unusable answers, blocking, and changes of shared objects.
+"""Observe calls of the checked plugin: exceptions, unusable answers, blocking, and changes of shared objects.
 
-Blocking is a call of a function such as `time.sleep`, or more CPU time than the limit. `observe_calls` replaces the
-class of the profile's `PluginCalls`, through which the runtime calls plugins.
+Blocking is a call of a function such as `time.sleep`, or more CPU time than the limit.
 """
 
 from __future__ import annotations

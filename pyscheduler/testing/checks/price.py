@@ -1,4 +1,4 @@
-"""Measures what a plugin costs: CPU time per pod, and whether the plugin turns the equivalence cache off."""
+"""Measure what a plugin costs: CPU time per pod, and whether the plugin turns the equivalence cache off."""
 
 from __future__ import annotations
 

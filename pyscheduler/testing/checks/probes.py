@@ -1,8 +1,7 @@
-"""Checks a plugin at each attempt of a pod, on the snapshot of that attempt.
+"""Check a plugin at each attempt of a pod, on the snapshot of that attempt.
 
-Before each search for a node, the plugin is called for the pod in several ways, and its answers must be equal. For
-example, it is called for all nodes and for some nodes, with and without the equivalence cache, or before and after
-Reserve and Unreserve.
+The plugin is called for the pod in several ways, and its answers must be equal: for example, with and without the
+equivalence cache, or for all nodes and for some nodes.
 """
 
 from __future__ import annotations

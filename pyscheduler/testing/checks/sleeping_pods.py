@@ -1,9 +1,7 @@
-"""Finds pods that would be bound if the scheduler tried them, but wait for an event that never comes.
+"""Find pods that would be bound if the scheduler tried them, but wait for an event that never comes.
 
-After each step of a history (random events on a small cluster), the scheduler tries the unschedulable pods that the
-checked plugin rejected, if they would fit now. If such a pod gets a node that no other plugin rejected before, the
-checked plugin should have caused a retry. For example, its queueing hint answered SKIP, or it did not register the
-event.
+After each random step, the scheduler tries pods that the checked plugin rejected. If such a pod gets a node that no
+other plugin rejected, the checked plugin should have caused a retry, for example by a queueing hint.
 """
 
 from __future__ import annotations

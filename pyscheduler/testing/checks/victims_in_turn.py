@@ -1,8 +1,7 @@
-"""Deletes the victims of a preemption one at a time, and searches for victims again after each deletion.
+"""Delete the victims of a preemption one at a time, and search for victims again after each deletion.
 
-A plugin that names all victims at once may name too many. For example, a quota may be back at its minimum before the
-last victim is gone. The plugin sees that only when the first victims are really gone. So this check deletes the victims
-in the cluster, and not in a trial.
+This finds plugins that name too many victims. For example, a queue exceeds its quota by one pod: after the first
+victim, no other pod of this queue may be evicted.
 """
 
 from __future__ import annotations
