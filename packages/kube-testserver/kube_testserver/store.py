@@ -4,8 +4,8 @@ One counter numbers all writes, like etcd's revision. The objects of one resourc
 *log* of its latest changes, from which watches read. A list at an older version is the present list with the newer
 changes undone. Requests that need a version older than the log get 410.
 
-An object is kept as JSON bytes, encoded once per version. So a list only joins bytes. Kind and apiVersion are left out
-of the bytes, because the same object may be served under several of them.
+An object is kept as JSON bytes, encoded once per version. So the answer to a list request only joins bytes. Kind and
+apiVersion are left out of the bytes, because the same object may be served under several of them.
 
 The store has no locks: all calls come from one thread.
 """

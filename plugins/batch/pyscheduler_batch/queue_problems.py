@@ -1,4 +1,4 @@
-"""Find out why a job cannot be scheduled in its queue; return a stable reason and a message that says what to do."""
+"""Find out why a job cannot be scheduled in its queue; return a reason code and a message that says what to do."""
 
 from __future__ import annotations
 

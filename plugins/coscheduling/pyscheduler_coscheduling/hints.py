@@ -1,6 +1,6 @@
 """Queueing hints: the events after which pods that the plugin rejected are retried.
 
-After a failure, the plugin refuses the group for some time. Until then, a pod is retried only if the pod itself
+After a failure, the plugin refuses the group for some time. During this time, a pod is retried only if the pod itself
 changes.
 
 Source: `EventsToRegister` of scheduler-plugins. This module adds events of nodes and deleted pods, because a group that

@@ -1,6 +1,6 @@
 """How long a group is refused after a failure (its window), and the reasons to retry it at the end of the window.
 
-No cluster event marks the end. So a timer retries the group, if something that may help it has changed.
+No cluster event marks the end. So a timer ends the window, and retries the group if, for example, nodes were freed.
 """
 
 from __future__ import annotations

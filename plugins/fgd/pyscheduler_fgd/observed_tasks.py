@@ -1,6 +1,7 @@
 """Count the pods of the cluster by kind, as typical tasks for `FGD`.
 
-`FGD` uses new counts only when a twentieth of the pods has come or gone, because they make its cached scores invalid.
+`FGD` uses new counts only when a twentieth of the pods has come or gone, because new counts make its cached scores
+invalid.
 """
 
 from __future__ import annotations

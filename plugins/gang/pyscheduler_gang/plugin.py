@@ -3,9 +3,9 @@
 A member that finds a node waits at Permit. Gangs may be in a gang group, whose gangs start together. When each gang of
 the group has enough members with nodes, all waiting members are allowed.
 
-If a member of a Strict gang does not fit, the waiting members give up their nodes, and the gang is refused for a while.
-In a NonStrict gang, members keep their nodes. If members wait longer than the wait time of the gang, the gang has timed
-out: its unbound members are refused.
+If a member of a Strict gang does not fit, the waiting members give up their nodes, and the other members are refused
+until the next round (see `record`). In a NonStrict gang, members keep their nodes. If members wait longer than the wait
+time of the gang, the gang has timed out: its unbound members are refused.
 
 Differs from Koordinator's current program, because the plugin follows Koordinator's design documents. Annotations of
 pods override the PodGroup. Attempts have rounds (see `record`). The members of a gang have one deadline. The annotation

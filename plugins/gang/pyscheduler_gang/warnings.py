@@ -1,4 +1,4 @@
-"""Warn about new problems of a gang: unusable values, members that disagree, members of unequal priority."""
+"""Warn about new problems of a gang, such as unusable values, or members with different settings or priorities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gangs: a job, or a part of it such as what is left of a victim, with its tree of sub-groups.
+"""A gang: a job, or a part of a job, with its tree of sub-groups.
 
 A *leaf* contains tasks (pods), and needs `minimum` of them. A *branch* contains leaves and other branches.
 

@@ -2,7 +2,8 @@
 
 The position of a queue in its heap depends on the state of the queue and on its next job. As in KAI, a queue whose
 state changed is moved only when it reaches the top of its heap. So the order also depends on the algorithm of the heap.
-It is that of Go's `container/heap`, as in KAI. Source: KAI-Scheduler, `actions/utils/job_order_by_queue.go`.
+The algorithm is that of Go's `container/heap`, which KAI uses. Source: KAI-Scheduler,
+`actions/utils/job_order_by_queue.go`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Policies of KAI (it calls them plugins) that need little or no code here.
 
-Some have no effect. They exist so that configuration files of KAI, which name them, are valid.
+Some policies have no effect. They exist so that configuration files of KAI, which name them, are valid.
 
 Source: KAI-Scheduler, the plugins of the same names.
 """

@@ -1,6 +1,6 @@
 """The free GPUs of nodes as numbers, for the case that GPUs alone decide on which nodes a task (pod) fits.
 
-They are read once for many eviction plans; each plan changes only the nodes of its victims.
+The free amounts are read once for many eviction plans; each plan changes only the nodes of its victims.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The common parts of kube-batch's `preempt` and `reclaim`: a node must get enough room from its victims alone."""
+"""The common parts of kube-batch's `preempt` and `reclaim`.
+
+The victims on a node must free all that the waiting pod requests; what is free already does not count.
+"""
 
 from __future__ import annotations
 

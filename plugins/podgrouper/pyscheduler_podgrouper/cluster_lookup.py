@@ -1,6 +1,6 @@
 """Read cluster objects that are needed to group pods: from watches, else by a request to the API server.
 
-Only watched kinds can be read; users add kinds in `extraOwners`.
+An object can be requested only if its kind is watched; users add kinds in `extraOwners`.
 """
 
 from __future__ import annotations

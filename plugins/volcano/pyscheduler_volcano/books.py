@@ -1,6 +1,6 @@
 """The resource sums of each job, and the pods on nodes, as arrays.
 
-A scheduling round updates the arrays with each placement and eviction, so it need not sum again.
+A scheduling round updates the arrays with each placement and eviction, so nothing is summed again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The variant of `preempt` that compares nodes by their victims (`enableTopologyAwarePreemption`).
 
-Nodes are tried one by one until enough of them are candidates: evictions make room for the waiting pod there. The best
-candidate is the one whose most important victim has the lowest priority.
+A node is a candidate if evictions there make room for the waiting pod. Nodes are tried until there are enough
+candidates. The best candidate is the one whose most important victim has the lowest priority.
 
 Source: Volcano `actions/preempt` (topologyAwarePreempt), after kube-scheduler's DefaultPreemption.
 

@@ -1,6 +1,6 @@
 """RayCluster (of KubeRay): the pods of the head and of the workers.
 
-If a label of the cluster names Volcano as the scheduler, a Volcano PodGroup is made, too.
+If a label of the RayCluster names Volcano as the scheduler, a Volcano PodGroup is made, too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """SparkApplication (spark-operator): the driver's pod and, once the driver runs, the pods of its executors.
 
-By default, a pod requests a tenth more memory than Spark uses, at least 384 MiB more: Spark's default for JVM programs.
+By default, a pod requests a tenth more memory than its `memory` says, at least 384 MiB more, as in Spark for JVM
+programs.
 """
 
 from __future__ import annotations

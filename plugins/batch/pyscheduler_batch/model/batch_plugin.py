@@ -1,6 +1,6 @@
 """`BatchPlugin`: the methods that a scheduling round calls on its profile's plugin.
 
-The plugin `Batch` implements them. They are about queues, jobs and nodes.
+These methods answer questions about queues, jobs and nodes. The plugin `Batch` implements them.
 """
 
 from __future__ import annotations

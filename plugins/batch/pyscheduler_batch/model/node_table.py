@@ -1,4 +1,7 @@
-"""The table of nodes in a scheduling round: amounts that are allocatable, free now, and free after evictions end."""
+"""The table of nodes in a scheduling round.
+
+It has the amounts that are allocatable, free now, and free when evicted pods are gone.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Ask the filters why nodes reject the pods that wait for room; the messages on these pods quote the answer.
 
-An example is "0/3 nodes are available: 3 Insufficient cpu." Scheduling rounds ask few filters about such pods, so they
-are asked afterwards.
+An example is "0/3 nodes are available: 3 Insufficient cpu." Scheduling rounds ask few filters about such pods, so the
+filters are asked afterwards.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The nodes of a scheduling round as rows of a table: for each node, its pods and the sums of what they use.
+"""The nodes of a scheduling round as rows of a table: for each node, its pods and the sums of their resources.
 
 A row is read again when the node or its pods have changed, or an eviction there has begun or ended.
 """

@@ -1,6 +1,6 @@
 """Metrics of queues, computed when they are read.
 
-Each batch system chooses in `Reports.register` which of them it has, and their names.
+Each batch system chooses in `Reports.register` which of these metrics it has, and their names.
 """
 
 from __future__ import annotations

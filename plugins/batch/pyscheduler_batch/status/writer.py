@@ -1,7 +1,7 @@
-"""Write statuses and annotations at a limited rate, and only if they differ.
+"""Write changed statuses and annotations, at a limited rate.
 
 Successful writes to an object are at least 1 s apart. If another writer was faster, the API server refuses the write,
-and it is repeated.
+and the write is repeated.
 """
 
 from __future__ import annotations

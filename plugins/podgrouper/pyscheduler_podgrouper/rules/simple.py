@@ -1,4 +1,4 @@
-"""Kinds of workloads whose pod group is made as for any kind (`generic`), except for its name, its owner or a default.
+"""Kinds of workloads whose pod group is the default one (`generic`), except for a few fields, such as the name.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/plugins`: `podjob`, `spark`, `job`, `runaijob`, `cronjobs`,
 `deployment`, `kubeflow/notebook`, `spotrequest`, `aml`.
