@@ -6,7 +6,7 @@ plugin records how many pods of the group need room at once (`AfterFailure.room_
 When an event may help a pod of the group, the scheduler estimates how many such pods have room. If 8 have room, the pod
 is retried early. Otherwise its backoff continues, and no attempt is counted.
 
-If an early attempt fails, the backoff is not doubled, but the wait before the next early attempt is.
+If an early attempt fails, the backoff is not doubled. Only the wait before the next early attempt is doubled.
 
 Differs from kube-scheduler: with the feature gate SchedulerPopFromBackoffQ, kube-scheduler retries these pods as soon
 as activeQ is empty.

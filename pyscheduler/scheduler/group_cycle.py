@@ -1,9 +1,9 @@
 """The group cycle: try all queued members of a group on one snapshot, and schedule them only if enough of them fit.
 
-When the queue pops one member, the cycle takes the other members out of the queue, and tries one after another. A
-member is placed in the snapshot, on the node that it finds. If victims must make room there, they are removed from the
-snapshot. So the next member sees these changes. At the end, all changes of the snapshot are undone, and `group_commit`
-carries out the decision.
+When the queue pops one member, the cycle takes the other members out of the queue, too, and tries all of them, one
+after another. A member is placed in the snapshot, on the node that it finds. If victims must make room there, they are
+removed from the snapshot. So the next member sees these changes. At the end, all changes of the snapshot are undone,
+and `group_commit` carries out the decision.
 
 Differs from kube-scheduler:
 

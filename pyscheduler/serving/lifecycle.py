@@ -1,7 +1,7 @@
 """Run one scheduler as a process: fill the caches, take the lease, schedule, and end cleanly.
 
 The lease is taken after the caches are filled, so that a leader can schedule at once. With `delayCacheUntilActive`, the
-lease is taken first. The end takes about ten seconds at most, even if the API server does not answer:
+lease is taken first. The shutdown takes about ten seconds at most, even if the API server does not answer:
 
 1. The readiness probe fails.
 2. The scheduler finishes the bindings that have begun, and still renews the lease. If the lease was lost, it cancels

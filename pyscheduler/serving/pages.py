@@ -2,8 +2,8 @@
 
 The HTTPS port adds pages for authorized users, such as flags, status and profiling.
 
-Differs from kube-scheduler: GET and HEAD are the only methods, besides DELETE of /metrics/slis and PUT of
-/debug/flags/v; kube-scheduler also has DELETE of /metrics, which resets counts.
+Differs from kube-scheduler: pyscheduler accepts only GET and HEAD, DELETE of /metrics/slis, and PUT of /debug/flags/v;
+kube-scheduler also accepts DELETE of /metrics, which resets counts.
 
 Source: newEndpointsHandler in cmd/kube-scheduler/app/server.go.
 """

@@ -4,9 +4,9 @@ Certificates and CAs can change without a restart.
 
 Differs from kube-scheduler:
 
-- An untrusted client certificate ends the handshake; kube-scheduler answers with 401.
-- TLS 1.0 and 1.1 are not supported.
-- Only one key exchange can be chosen (`--tls-curve-preferences`); kube-scheduler accepts a list.
+- In pyscheduler, an untrusted client certificate ends the handshake; kube-scheduler answers with 401.
+- pyscheduler does not support TLS 1.0 and 1.1.
+- In pyscheduler, only one key exchange can be chosen (`--tls-curve-preferences`); kube-scheduler accepts a list.
 
 Source: apiserver's server/options/serving.go and server/dynamiccertificates; component-base's cli/flag/ciphersuites.
 """

@@ -1,12 +1,12 @@
 """A thread that can end the program while the event loop is blocked, for example because a plugin never returns.
 
 The thread receives SIGTERM and SIGINT. The first signal starts a graceful shutdown, and a second signal ends the
-program at once. The thread also ends the program in two other cases: the shutdown takes too long, or the lease is lost
-while the loop is blocked. It does not release the lease, because bindings may be in progress; the lease expires.
+program at once. The thread also ends the program if the shutdown takes too long, or if the lease is lost while the loop
+is blocked. It does not release the lease, because bindings may be in progress; the lease expires.
 
 Code that keeps the interpreter lock (GIL), such as a long search for a regular expression, stops this thread, too. Then
-a timer of the kernel ends the program with SIGALRM: about a minute after a leader lost its lease, or a few seconds
-after SIGTERM or SIGINT.
+a timer ends the program with SIGALRM: about a minute after a leader lost its lease, or a few seconds after SIGTERM or
+SIGINT.
 
 Differs from kube-scheduler: in kube-scheduler, a plugin that never returns keeps the lease for ever, and SIGTERM ends
 the program at once.

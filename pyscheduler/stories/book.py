@@ -5,7 +5,7 @@ only its count, time and message change. The count is logged when it is a power 
 the process stops. So if the process is killed, the logs have at least half of the count.
 
 A standby logs nothing, because another replica decides. But it keeps the stories of pending pods, so that it knows
-since when they wait. When it begins to lead, it logs the reasons that it knows already, such as gates.
+since when they wait. When it begins to lead, it logs the reasons that it knows already.
 """
 
 from __future__ import annotations

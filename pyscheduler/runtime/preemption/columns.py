@@ -1,11 +1,11 @@
 """Search many nodes for victims, with one dry run for all nodes of the same shape.
 
-Two nodes have the same shape if their amounts are equal, and also the requests and priorities of their pods. If the
-filters look only at amounts, such nodes have equal victims. For example, if 1,000 equal nodes run four equal pods each,
-one dry run is enough. Its result is kept for the next pods of the same kind that preempt.
+Two nodes have the same shape if they have the same amounts of resources, and pods with the same requests and
+priorities. If the filters look only at amounts, such nodes have equal victims. For example, if 1,000 equal nodes run
+four equal pods each, one dry run is enough. Its result is kept for later preemptions by pods of the same kind.
 
-Nominated pods and disruption budgets are parts of the shape. If a filter looks at the pods themselves, each node has a
-shape of its own.
+Nominated pods and disruption budgets count as parts of the shape. If a filter looks at the pods themselves, each node
+has a shape of its own.
 """
 
 from __future__ import annotations

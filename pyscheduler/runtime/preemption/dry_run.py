@@ -5,9 +5,8 @@ the node is of no use. Otherwise the pods are put back one by one: first those t
 others, and the most important first in both cases. If the preemptor no longer fits after a pod was put back, this pod
 is a victim.
 
-Several nodes are searched together: in each round, one pod per node is put back, and then the filters are called for
-all these nodes at once. If a pod on one node can matter to another node (`counts_across_nodes`), each node is searched
-alone.
+Several nodes are searched together, so that one call of a filter is about all of them. If a pod on one node can matter
+to another node (`counts_across_nodes`), each node is searched alone.
 
 Source: kube-scheduler 1.36, `SelectVictimsOnNode`.
 """

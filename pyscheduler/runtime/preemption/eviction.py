@@ -1,7 +1,7 @@
 """Evict the victims of a preemption; the pod or pod group that gets their room is the preemptor.
 
-A bound victim is deleted. A victim at Permit or in PreBind is only rejected. The preemptor is not retried before the
-last victim is deleted or rejected.
+A bound victim is deleted. A victim at Permit or in PreBind is only rejected. While victims are being evicted, the
+preemptor is not retried.
 
 Differs from kube-scheduler:
 

@@ -1,7 +1,7 @@
 """Run a history (random steps on a small cluster) in a second process with another PYTHONHASHSEED.
 
-Sets of strings usually have another order there. If the decisions differ from those of the first process, the answers
-of the plugin depend on the order of a set.
+Sets of strings usually have another order there. So the decisions may differ from those of the first process if the
+answers of a plugin depend on the order of a set.
 """
 
 from __future__ import annotations
