@@ -1,4 +1,4 @@
-"""Complete a configuration with the args that plugins really use, for /configz, `--write-config-to` and `config`.
+"""Complete a configuration with the args that its plugins use, for /configz, `--write-config-to` and `config`.
 
 Source: kube-scheduler 1.36, `LogOrWriteConfig`, `NewFramework`, `buildExtenders` and `NewHTTPExtender`.
 """

@@ -1,8 +1,7 @@
 """GangScheduling: a PodGroup with the policy `gang` starts only if `minCount` of its pods can start together.
 
 Members enter the queue once their PodGroup exists and has `minCount` pods. A member waits at Permit until `minCount`
-members have a node. With the gate GenericWorkload, the scheduler first looks for nodes for all members in a group cycle
-(see `framework.group_cycle`). Without the gate, members are scheduled one by one.
+members have a node.
 
 Differs from kube-scheduler:
 

@@ -1,7 +1,6 @@
 """ImageLocality: prefer nodes that already have the pod's images; larger images count more.
 
-An image counts with its size times the share of nodes that have it, so that one node with a rare image does not draw
-all pods to it. The sum over the pod's images gives the score: 0 up to 23 MiB, 100 from 1,000 MiB per container.
+An image counts less if few nodes have it, so that one node with a rare image does not attract all pods.
 
 Differs from kube-scheduler: pyscheduler uses the current number of nodes that have an image; kube-scheduler uses the
 number from the time when the node, or a pod on it, last changed.

@@ -1,8 +1,6 @@
 """NodeAffinity: a pod requires or prefers nodes with certain labels or names.
 
-A node must match `spec.nodeSelector`, the pod's required node affinity and the profile's `addedAffinity`. If every term
-of the required affinity selects nodes by name, as in pods of a DaemonSet, PreFilter limits the cycle to these nodes.
-The score is the sum of the weights of the preferred terms that match, normalised to 0..100.
+If every required term selects nodes by name, as in pods of a DaemonSet, PreFilter limits the cycle to these nodes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""NodeName: a pod that names its node fits no other.
+"""NodeName: a pod with `spec.nodeName` fits only the node of this name.
 
-In a cluster, pods with `spec.nodeName` are bound already and do not reach the queue.
+In a cluster, such pods are bound already and do not reach the queue.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""NodePorts: on a node, a host port with its protocol and address can be used by one pod only."""
+"""NodePorts: on a node, only one pod can use a host port with the same protocol and address."""
 
 from __future__ import annotations
 

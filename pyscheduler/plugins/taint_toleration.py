@@ -1,7 +1,6 @@
 """TaintToleration: taints keep pods away from a node, except pods that tolerate these taints.
 
-An untolerated taint with the effect NoSchedule or NoExecute rejects the node; one with the effect PreferNoSchedule
-lowers its score. Many nodes have the same taints, so the plugin judges each distinct set of taints, and not each node.
+Many nodes have the same taints, so the plugin checks each distinct set of taints once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""TopologyPlacementGenerator: all pods of a PodGroup run on nodes with one value of a label.
+"""TopologyPlacementGenerator: all pods of a PodGroup run on nodes with one value of a label, such as one zone.
 
-The PodGroup names the label in `spec.schedulingConstraints.topology[0].key`. For each value of the label, the nodes
-with this value are one placement (a set of nodes in which the scheduler tries the group). If some members already have
-nodes, the only placement is the one that contains these nodes.
+The PodGroup names the label in `spec.schedulingConstraints.topology[0].key`. The scheduler tries the nodes of each
+value.
 Source: kube-scheduler 1.36, `plugins/topologyaware`.
 """
 

@@ -1,8 +1,7 @@
-"""VolumeRestrictions: disks and claims that only one pod may use.
+"""VolumeRestrictions: reject nodes if another pod uses a volume that only one pod may use.
 
-A disk in a pod's spec (GCE, AWS, iSCSI, Ceph) can be mounted by one pod per node. Except on AWS, several pods of a node
-can mount it if all of them only read. A claim of access mode ReadWriteOncePod can be used by one pod in the cluster. If
-another pod uses it, the plugin rejects each node in Filter, so that preemption can evict the other pod.
+A GCE, AWS, iSCSI or Ceph disk in a pod's spec can usually be mounted by one pod per node, and a ReadWriteOncePod claim
+by one pod in the cluster.
 Source: kube-scheduler 1.36, `volumerestrictions`.
 """
 
@@ -135,7 +134,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignP
             taken = np.array(clashes, dtype=np.bool_)[ids]
             if taken.any():
                 statuses.fail(taken, _DISK_CONFLICT)
-        if asked.uses > 0:
+        if asked.uses > 0:  # in Filter, not in PreFilter, so that preemption can evict the other pod
             statuses.fail(np.ones(len(nodes), dtype=np.bool_), _CLAIM_IN_USE)
         return statuses
 

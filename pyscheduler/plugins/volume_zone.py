@@ -1,7 +1,6 @@
 """VolumeZone: a pod runs in the zone and region of its volumes.
 
-The zone and region labels of a volume, stable or beta, say where the volume is; one label can list several zones. A
-node without zone and region labels takes every volume. VolumeBinding checks the node affinity of volumes.
+Labels of a volume say where it is. A node without zone and region labels takes every volume.
 Source: kube-scheduler 1.36, `volumezone`.
 """
 

@@ -1,17 +1,14 @@
-"""One model of pod groups for all plugins that schedule groups, whichever dialect describes a group.
+"""One model of pod groups for all plugins that schedule groups, whichever system describes a group.
 
-A dialect is one system's way to describe a group by labels, annotations and objects, such as Koordinator's.
+Systems such as Koordinator, Volcano and KAI describe groups by labels, annotations and objects of their own. One such
+way to describe groups is called a dialect. The modules are:
 
-Belongs here (begin with `groups`):
-
-- the state that all group plugins of a scheduler share (`groups`)
-- the description of a group in each dialect (`dialects`, `declarations`, `wire`, `model`)
-- the members of a group and their states (`directory`, `membership`)
-- the parts of a group that have minimums of their own (`sub_groups`)
-- the order in which groups are tried (`sort_keys`)
-- the status of a group (`status`), and the controller that writes it (`controller`)
-
-Does not belong here: the decision to schedule a group; any I/O but the requests of the controller.
+- `groups`: the state that all group plugins of a scheduler share (begin here)
+- `dialects`, `declarations`, `wire`, `model`: the description of a group, and how each dialect writes it
+- `directory`, `membership`: the members of a group and their states
+- `sub_groups`: parts of a group that have minimums of their own
+- `sort_keys`: the order in which pods of groups are scheduled
+- `status`, `controller`: the status of a group, and the controller that writes it
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Writes the status of PodGroups (phase, counts and owners), if no other program does so for PodGroups of this kind.
 
-One controller serves all profiles, and runs while this scheduler leads. Each status is computed from all members. So
-the controller corrects it after a restart, a missed change or a write of another program. If a write fails, or another
-writer was faster, the controller tries again after a pause that grows.
+Each status is computed from all members. So it becomes correct again after a restart or a missed change.
 
 Differs from the PodGroup controllers of scheduler-plugins and Koordinator: those are programs of their own, and also
 count pods in other namespaces that have the same label. Source: their `podgroup.go`; kube-batch's design of PodGroups.

@@ -1,6 +1,5 @@
-"""Reads what pods and objects declare about their group (minimum, wait time and so on), in the format of each system.
+"""Reads what pods and objects say about their group, such as its minimum, in the format of each system.
 
-Equal declarations of pods are cached as one object, because thousands of members may have the same declaration.
 Source of Koordinator's keys: its `apis/extension/coscheduling.go`; of kube-batch's and Volcano's: their PodGroup types.
 """
 

@@ -1,10 +1,6 @@
-"""The table of dialects: one row for each system's way to attach pods to groups and to describe groups.
+"""The table of dialects: one row for each system's way to describe groups, such as Koordinator's.
 
-A row has the keys (labels, annotations or a field) by which pods name their group, functions that read what objects and
-pods say about the group, and the content of the objects' status (`DialectStatus`).
-
-To find a pod's group, the keys are read row by row; the first non-empty value names the group. A plugin package adds a
-row with `registry.add_dialect` in its hook, or with `PodGroups.add_dialect`.
+For each pod, the rows are tried in order. The first row that finds the name of a group in the pod counts.
 """
 
 from __future__ import annotations

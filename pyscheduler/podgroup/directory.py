@@ -1,11 +1,6 @@
-"""The pods of each group, in all profiles and dialects, kept up to date by events.
+"""All groups of the cluster and their pods, kept up to date by events.
 
-A dialect is one system's way to describe a group, such as KAI's labels and objects. The owner of the directory passes
-every change of pods and group objects to it (see `informer_adapter`); the changes may come in any order. No event shows
-that the scheduler reserved a node for a member, so the plugins report it with `hold` and `release`.
-
-The directory contains a group as long as a living pod names the group, or the group's object exists. Ended pods are
-counted in their group, but do not keep it in the directory.
+No event shows that the scheduler reserved a node for a member. So the plugins report it with `hold` and `release`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """A map whose entries expire; it calls a function when an entry has expired.
 
-For example, Coscheduling adds a group that failed, and does not try the group's pods until the entry expires. Adding an
-entry again does not prolong it. No cluster event shows that an entry has expired, so the called function retries the
-pods.
+For example, a group that failed is not tried again until its entry expires. Then the function retries the group's pods.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The fields of a group in one source: a pod's annotations or labels, or the group's object.
+"""The settings of a group as one pod's labels and annotations, or the group's object, give them.
 
-A malformed value is not used, but recorded as a `Problem`, for a warning in the log.
+A malformed value is not used. It is recorded as a `Problem`, for a warning in the log.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""The state that all group plugins of one scheduler share.
+"""The state that all group plugins of one scheduler share: groups, members, and which plugin schedules which groups.
 
-This state has three parts: the directory, which knows all groups and their members; for each dialect (one system's way
-to describe groups), the plugin that schedules its groups; and data by which the queue sorts pods of groups.
-
-A plugin gets this state with `PodGroups.of(handle)`. In its constructor, the plugin claims the dialects whose groups it
-schedules (`claim`).
+A plugin gets this state with `PodGroups.of(handle)`. In its constructor, the plugin claims the groups that it schedules
+(`claim`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The identity of a group: namespace, name, and a family of dialects.
+"""The identity of a group: namespace, name, and the family of systems that describe it.
 
-A dialect is one system's way to describe a group. Two systems may use one name for two groups, so the family is part of
-the identity. Dialects that describe the same groups are one family.
+Two systems, such as Koordinator and Volcano, may use one name for two different groups. Systems that describe the same
+groups are one family.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Passes the events of informers to a `GroupDirectory`.
 
-Pods come from two watches: living pods, and ended pods if a plugin watches `ENDED_PODS`. When a pod ends, the first
-watch reports it as deleted and the second watch reports it as added, in any order. So events of the first watch about a
-pod are ignored once the second watch has reported the pod.
+When a pod ends, the watch of living pods reports its deletion. The deletion is ignored if the watch of ended pods has
+already reported the pod.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The members of one group: the state of each, and what the member's labels and annotations say about the group.
+"""The members of one group: the state of each, and what its labels and annotations say about the group.
 
-A living member has one of three places: pending, waiting or bound. A waiting member holds a node in memory, from Permit
-until it is bound or gives the node back.
+A waiting member has a node only in memory: from Permit until it is bound, or until the wait fails.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """`Group`: the settings of a pod group, merged from the labels and annotations of its members and from its object.
 
-A member's value of a field has precedence over the object's value. If members differ, the one that was created first
-counts; if the times are equal, the first by name.
-
+A member's value of a setting has precedence over the object's value. If members differ, the value of the oldest member
+counts.
 Differs from Koordinator's code, in which the object has precedence. Koordinator's design document has the order above.
 """
 

@@ -1,8 +1,6 @@
 """Two sort keys for pods of groups, for QueueSort plugins; the pod with the smallest key is scheduled first.
 
-Both keys compare priorities first, and then keep the members of a group next to each other. A key depends on the state
-of the group. When this state changes while pods are in the queue (a group failed, its object came or was deleted),
-`PodGroups` lets the queue sort the pods again.
+Both keys compare priorities first, and then keep the members of a group next to each other.
 """
 
 from __future__ import annotations

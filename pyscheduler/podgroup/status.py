@@ -1,9 +1,7 @@
 """Computes the status of a group from its members; `controller` writes the status to the API server.
 
-Each dialect (one system's way to describe a group) has a `DialectStatus`. `DialectStatus.next` returns the status one
-step on: new counts and, in some dialects, the next phase. The controller calls it until nothing changes. The counts are
-computed from all members each time, so that restarts and deletions cause no drift (Koordinator #2030). Sources: the
-PodGroup controllers of scheduler-plugins and Koordinator; Kubernetes 1.36, `PodGroupScheduled`.
+All members are counted each time, so that a missed event cannot make the counts wrong for long (Koordinator #2030).
+Sources: the PodGroup controllers of scheduler-plugins and Koordinator; Kubernetes 1.36, `PodGroupScheduled`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Counts the members of each sub-group (a part of a group with a minimum of its own) by their state.
-
-Results that depend on members alone are cached until a member's state changes.
-"""
+"""Counts the members of each sub-group (a part of a group with a minimum of its own) by their state."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """Sub-groups: parts of a group with minimums of their own, as a tree.
 
-A sub-group contains members or other sub-groups. Its minimum is a number of members with a node, or a number of
-sub-groups that have reached their own minimum. In KAI, each pod names its sub-group. In Volcano, rules of the object
-divide the pods into sub-groups by labels, and each role of pods may also have a minimum. So a group of Volcano may have
-two trees, and must reach the minimum of both.
+For example, a job needs one leader and four workers. In KAI, each pod names its sub-group. In Volcano, labels and roles
+of pods determine it.
 Sources: KAI-Scheduler `api/podgroup_info/subgroup_info`; Volcano `api/sub_job_info.go`, `api/job_info.go`
 (checkSubJobCondition, CheckTaskReady).
 """

@@ -1,6 +1,6 @@
-"""Readers of the values that users write about groups.
+"""Parse the values that users write about groups, such as a minimum in an annotation.
 
-If a reader cannot use a value, it adds a `Problem`, which says what counts instead.
+An unusable value adds a `Problem`, which says what counts instead.
 """
 
 from __future__ import annotations

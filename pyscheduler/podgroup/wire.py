@@ -1,8 +1,6 @@
 """The kinds of objects that describe groups, with the fields that the scheduler reads.
 
-The kinds come from other projects' CRDs, which may have no validation. So fields that users fill in are declared as
-`Any`: a word instead of a number makes only that field unusable, and not the whole object. `declarations` and
-`sub_group_fields` read most of them.
+Most fields that users fill in are declared as `Any`. So a mistake makes one field unusable, and not the whole object.
 Sources: the CRDs of scheduler-plugins, Koordinator, kube-batch, Volcano and KAI; Kubernetes 1.36,
 `staging/src/k8s.io/api/scheduling/v1alpha2/types.go`.
 """

@@ -1,7 +1,6 @@
-"""The devices that claims hold: whole devices, shares of devices, and how much capacity these shares take.
+"""The devices that are allocated to claims, and how much of each shared device is taken.
 
-Devices that were allocated with `adminAccess` do not count. Other allocations are counted, so that a device is free
-only after the last claim has released it.
+An allocation with `adminAccess` does not count, because other claims may use the device at the same time.
 Source: kube-scheduler 1.36, `dynamicresources/allocateddevices.go`.
 """
 

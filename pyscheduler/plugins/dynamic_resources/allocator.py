@@ -1,7 +1,6 @@
 """The allocator: given a node, it finds the devices that the claims of a pod would get there.
 
-An allocator serves one pod, on many nodes. Nodes whose devices differ in nothing that matters to the claims share one
-search. `Patience` pauses or ends a long search.
+Nodes whose devices differ in nothing that matters to the claims share one search.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured`, in the variant ``incubating``, which the default
 feature gates select.
 """

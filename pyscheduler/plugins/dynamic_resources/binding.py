@@ -1,8 +1,7 @@
-"""Writes to ResourceClaims: the allocation, and the pod in `reservedFor`, before the pod is bound.
+"""Writes to ResourceClaims before the pod is bound: the allocation, and the pod in `reservedFor`.
 
-The API server refuses a write if the claim has changed. Then `bind` and `take_back` read the claim again, and retry a
-few times. If the API server does not answer a write of `bind`, the write may have happened. So the devices stay
-reserved for the claim until the claim has been read again.
+If the API server does not answer a write, the write may have happened. So the devices stay reserved until the claim has
+been read again.
 
 Differs from kube-scheduler:
 

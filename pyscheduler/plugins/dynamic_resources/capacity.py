@@ -1,8 +1,7 @@
-"""The amount of a device's capacity that a request takes, according to the device's request policy.
+"""The amount of a device's capacity that a request takes.
 
-A requested amount is rounded up to the next step of the policy's range, or to the policy's next valid value. A request
-without an amount takes the policy's default or, without a default, the whole capacity. Source: kube-scheduler 1.36,
-`dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go`.
+The amount is rounded up to the next one that the device's request policy allows, for example from 15Gi to 20Gi.
+Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go`.
 """
 
 from __future__ import annotations

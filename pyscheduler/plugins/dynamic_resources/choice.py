@@ -1,8 +1,6 @@
 """The nodes that the claims of one pod allow, and the devices that these claims would get on each node.
 
-A claim that already has devices allows only nodes that can use these devices. For the other claims, the allocator
-searches the devices of each node. A request may list alternatives, the preferred one first. A node scores higher if
-requests get earlier alternatives there.
+A claim that already has devices allows only nodes that can use these devices.
 Source: kube-scheduler 1.36, `dynamicresources`.
 """
 

@@ -1,7 +1,7 @@
 """The resource claims of a pod: find them, check whether the pod may use them, and whether they are reserved for it.
 
-A pod names a claim, or a template from which Kubernetes makes a claim for the pod. The pod must be the owner of a claim
-from a template.
+If a claim was made from a template, its owner must be the pod.
+
 Differs from kube-scheduler: a claim that a pod names twice counts once. kube-scheduler allocates it twice, and the
 second write fails.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/resourceclaim`.

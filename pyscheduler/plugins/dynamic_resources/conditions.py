@@ -1,8 +1,6 @@
 """Devices that must be prepared before the pod is bound, for example attached to the node.
 
-A driver names conditions that must be true of a device before the pod is bound, and failure conditions, of which none
-may be true. The claim's status reports both. If a device fails, or is not ready in time, the next attempt of the pod
-may deallocate the claim, so that other devices can be tried.
+The claim's status says whether a device is ready or has failed. After a failure, the claim may get other devices.
 Source: kube-scheduler 1.36, `dynamicresources` (KEP-5007).
 """
 

@@ -1,7 +1,6 @@
 """Constraints of a claim: its devices must have equal values of an attribute, or all different values.
 
-A device without the attribute is rejected. Lists of values cannot be compared. So a device whose attribute is a list is
-accepted only as the first device.
+A device without the attribute is rejected.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating`.
 """
 

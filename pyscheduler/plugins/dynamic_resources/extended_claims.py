@@ -1,8 +1,8 @@
 """The ResourceClaim for those extended resources of a pod that device classes provide.
 
-On a node that does not offer the resource itself, the pod gets devices of the class. So different nodes may need
-different claims. The claim exists only in memory until the pod is about to be bound. It usually has one request for
-each container and resource; init containers that run one after the other share devices.
+On a node that does not offer the resource itself, the pod gets devices of the class. The claim is created in the API
+server only before the pod is bound.
+
 Differs from kube-scheduler: on a node that offers all resources itself, pyscheduler makes no claim. If the pod also
 names claims, kube-scheduler makes an empty claim there, and the pod fails.
 Source: kube-scheduler 1.36, `dynamicresources/extendeddynamicresources.go`.

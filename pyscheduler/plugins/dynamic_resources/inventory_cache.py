@@ -1,4 +1,4 @@
-"""The inventory of all devices, rebuilt when it is next read after a ResourceSlice or a DeviceTaintRule has changed.
+"""The devices of the cluster, computed again when they are next read after a ResourceSlice has changed.
 
 Each slice is parsed when its watch event arrives, so that no scheduling cycle parses thousands of slices.
 """

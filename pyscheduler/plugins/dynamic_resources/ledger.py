@@ -1,8 +1,7 @@
-"""The allocations of all claims: those in the API server, those just written, and those still to be written.
+"""The allocations of all claims: those in the API server, and those that the scheduler has chosen or just written.
 
-Reserve chooses the devices of a claim, PreBind writes the allocation, and the watch shows it later. Pods scheduled in
-between must not get the same devices. So from Reserve on, the ledger keeps the allocation as a promise. After the
-write, the ledger uses the API server's answer until the watch shows it.
+Reserve chooses the devices of a claim, PreBind writes the allocation to the API server, and the watch shows it later.
+Meanwhile, other pods must not get the same devices. So from Reserve on, the ledger has the allocation.
 Source: kube-scheduler 1.36, `dynamicresources/dra_manager.go` and `allocateddevices.go`.
 """
 

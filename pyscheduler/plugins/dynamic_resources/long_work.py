@@ -1,13 +1,10 @@
-"""Background work on device selectors and device searches that take longer than a scheduling cycle may.
+"""Background work on searches for devices that take longer than a scheduling cycle may.
 
-A call of Filter may spend up to about 20 ms on the selectors and the search of one pod. If that is not enough, the pod
-waits, and the work continues in small slices between other tasks. Then the pod is retried and uses the results.
+A call of Filter may spend up to about 20 ms on a pod's search. If that is not enough, the pod waits, and the search
+continues in small parts between other tasks. Then the pod is retried and uses the results.
 
-`filterTimeout` limits the computing time of a pod (0: no limit). A pod that needs more time fails, and halves the limit
-for the next pods of its namespace, down to 0.05 s. Every minute, one halving is undone. Pods that are worked on at the
-same time belong to different namespaces. The namespaces that used the least time come first. So a tenant with endless
-selectors cannot take much time from the others.
-
+The arg `filterTimeout` limits the computing time of a pod. A pod that needs more time fails, and halves the limit for
+the next pods of its namespace. So a tenant with endless selectors cannot take much time from other tenants.
 Differs from kube-scheduler, in which a cycle lasts as long as its search, and `filterTimeout` limits the time per node.
 """
 

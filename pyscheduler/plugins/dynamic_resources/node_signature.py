@@ -1,8 +1,6 @@
-"""The devices of a node that may serve the claims of a pod, reduced to what matters for these claims.
+"""Describes the devices of a node by what matters for the claims of a pod, such as attributes that a claim reads.
 
-The `Kind` of a device stands for the facts that matter: which requests the device may serve now, and the attributes,
-counters and capacity on which the claims depend. Nodes that offer the same kinds in the same order, and whose pools
-have the same counters left, have the same signature and share one search.
+Nodes with equal signatures share one search for devices.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Limits of the time that the work on a pod's devices takes, and pauses of this work.
+"""Limits of the time that a search for a pod's devices takes, and pauses of this search.
 
-The work calls `Patience.pause` after each `QUANTUM` of steps. In a scheduling cycle, `pause` raises an error after a
-number of calls. In background work, `pause` lets other tasks run. In both, it raises an error when the pod's time is
-over.
+The search often calls `Patience.pause`. This method raises an error if the search takes too long, and lets other tasks
+run if the search is in the background.
 """
 
 from __future__ import annotations

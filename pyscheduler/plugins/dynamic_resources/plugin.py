@@ -2,8 +2,8 @@
 
 Differs from kube-scheduler:
 
-* If a pod gives up chosen devices before the allocation is written to its claim, pyscheduler retries the pods that lack
-  devices; kube-scheduler retries them after another event, or after five minutes.
+* If a pod releases its chosen devices before they are written to its claim, pyscheduler retries the pods that lack
+  devices; kube-scheduler retries these pods after another event, or after five minutes.
 * If devices were allocated or freed after the choice of a node, as in group cycles, pyscheduler's Reserve chooses the
   devices again; kube-scheduler's Reserve keeps the chosen ones.
 * If members of a group share a claim, pyscheduler places them only on nodes that can use the devices chosen for the

@@ -1,11 +1,8 @@
-"""The devices of the cluster, pool by pool, and the devices that each node can reach.
+"""The devices of the cluster by pool, and the devices that each node can use.
 
-Only the newest generation of a pool counts. A pool is incomplete while slices of it are missing, and invalid if its
-slices contradict each other. No device of an incomplete or invalid pool is allocated. Pools are ordered by driver and
-name, and slices by name, so that drivers can say which devices are used first. Pools with devices that must be prepared
-come last.
+The ResourceSlices of a driver list the devices of a pool. No device of a pool is allocated while a slice is missing, or
+if the slices contradict each other.
 
-A new `Inventory` is made after a slice has changed. It usually keeps the results for nodes that do not use the slice.
 Differs from kube-scheduler: pyscheduler evaluates selectors only for devices that the node can use; in kube-scheduler,
 a selector that fails on another device is an error.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating/pools_incubating.go`.

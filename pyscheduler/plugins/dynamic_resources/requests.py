@@ -1,6 +1,5 @@
 """Checks the requests of claims, and converts them to the form that the allocator uses.
 
-A request of a claim becomes one `Request`, or one for each of its alternatives, in the order of preference.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating`.
 """
 

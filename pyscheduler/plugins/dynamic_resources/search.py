@@ -1,13 +1,11 @@
 """The search for devices: one claim after the other, one request after the other, one device after the other.
 
 The devices of a node are tried in their order, and the alternatives of a request in the order of preference. The first
-full solution is taken. Shortcuts do not change the solution:
+full solution is taken. These shortcuts do not change the solution:
 
 * The devices of a request are chosen in ascending order only, because their order within the request does not matter.
-* A device is skipped if another of its kind, in the same state, has failed.
-* A request is given up if fewer devices are left than it still needs.
-* If a claim would get more than `MOST_DEVICES` devices, no other device can help. So the search tries the next
-  alternative of a request at once.
+* A device is skipped if an equal device has failed before.
+* A request fails at once if fewer devices are left than it still needs.
 
 The steps of the search are generators that a loop drives, because recursion would be as deep as there are devices.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go`.

@@ -1,11 +1,6 @@
 """Device selectors: whether a device satisfies an expression in CEL.
 
-Devices that differ only in attributes that an expression does not read, such as serial numbers, share its answer. So an
-expression usually runs once per kind of device.
-
-An evaluation calls the function `pause` every few thousand steps. If `pause` raises an error, no result is kept. The
-memory for expressions and answers is limited to about 8 MiB, for any number and size of claims.
-
+Devices that differ only in attributes that the expression does not read, such as serial numbers, share one result.
 Source: kube-scheduler 1.36, `k8s.io/dynamic-resource-allocation/cel`.
 """
 

@@ -1,4 +1,4 @@
-"""The text of `DynamicResources` for `explain`: what the claims of a pod ask for, and who uses such devices."""
+"""Explain why a pod gets no devices: what its claims ask for, and which claims and pods use such devices."""
 
 from __future__ import annotations
 

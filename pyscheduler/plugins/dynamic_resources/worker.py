@@ -1,7 +1,6 @@
 """A computation that can pause at any depth of calls and continue later.
 
-The computation runs in a thread of its own. `step` waits until the computation pauses or ends. So only one of the two
-threads runs at a time, and no locks are needed.
+It runs in a thread of its own. While this thread runs, the caller waits, so no locks are needed.
 """
 
 from __future__ import annotations

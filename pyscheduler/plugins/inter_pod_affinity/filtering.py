@@ -1,8 +1,6 @@
-"""The filter of InterPodAffinity: required terms, turned into numbers of pods in each topology domain.
+"""The filter of InterPodAffinity: counts pods in each topology domain, such as a zone.
 
-Three kinds of placed pods are counted: those that match all affinity terms of the incoming pod, those that match one of
-its anti-affinity terms, and those with an anti-affinity term that matches the incoming pod. The counts in a node's
-domains decide whether the incoming pod may run on the node.
+For example, a node is rejected if its zone has a pod that matches a required anti-affinity term of the incoming pod.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """InterPodAffinity at each extension point.
 
-The snapshot counts, for each node, the pods that a selector matches and the affinity terms of the pods. It updates the
-counts when pods change. So in each cycle the plugin needs only a few operations on arrays of all nodes.
+The snapshot counts the matching pods on each node when pods change, so that a scheduling cycle only adds up counts.
 Source: kube-scheduler 1.36, `pkg/scheduler/framework/plugins/interpodaffinity`.
 """
 

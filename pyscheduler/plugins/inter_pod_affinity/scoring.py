@@ -1,9 +1,7 @@
-"""The scores of InterPodAffinity: preferred terms, turned into sums of weights in each topology domain.
+"""The scores of InterPodAffinity: sums of weights for each topology domain, such as a zone.
 
-Each preferred affinity term of the pod adds its weight to a domain for every pod there that it matches; an
-anti-affinity term subtracts its weight. Preferred terms of placed pods count in the same way if they match the pod, and
-so do required affinity terms, with the weight `hardPodAffinityWeight`. A node's score is the sum over its domains,
-normalised to 0..100.
+For example, a preferred affinity term adds its weight to a zone for every pod there that it matches. An anti-affinity
+term subtracts its weight.
 """
 
 from __future__ import annotations

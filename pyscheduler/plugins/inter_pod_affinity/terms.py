@@ -1,7 +1,6 @@
-"""The pods and namespaces that terms match, and the topology domains of nodes.
+"""The pods and namespaces that affinity terms match, and the topology domains of nodes.
 
-Nodes with the same value of a term's topology key are one domain. The id of a domain is the id of its value in the
-snapshot's label column (see `framework.nodes`). Nodes without the label are in no domain.
+Nodes with the same value of a term's topology key are one domain, for example all nodes of a zone.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The requests of a pod compared with the amounts of a node: whether the pod fits, and how well.
+"""Compare the requests of a pod with the resources of nodes: which nodes have room, and which nodes suit the pod best.
 
-Belongs here: NodeResourcesFit with its three scoring strategies, NodeResourcesBalancedAllocation, and the amounts from
-which both plugins compute scores. Does not belong here: adding up the requests of a pod (`kube_objects.resources`).
+The plugins are NodeResourcesFit and NodeResourcesBalancedAllocation.
 """

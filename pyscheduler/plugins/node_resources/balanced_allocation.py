@@ -1,9 +1,6 @@
 """NodeResourcesBalancedAllocation: prefer nodes on which the pod evens out the use of resources.
 
-The balance of a node is 100 less the standard deviation, in percent, of the used fractions of its resources. The score
-is 75 if the pod does not change the balance, up to 100 if the balance grows, and down to 50 if it falls.
-
-The figures are float64, in kube-scheduler's order of operations, and truncated to integers where it truncates them.
+For example, if a node uses much CPU and little memory, it is better for a pod that needs much memory.
 """
 
 from __future__ import annotations
@@ -86,7 +83,7 @@ def balanced_allocation(resources: Sequence[Allocation], size: int) -> NDArray[n
     for row, each in enumerate(resources):
         np.not_equal(each.allocatable, 0, out=offered[row])
         np.maximum(each.allocatable, 1, out=divisors[row])
-    # With the pod and without it at once, side by side.
+    # With the pod and without it at once, side by side. float64, in kube-scheduler's order of operations.
     fractions = np.zeros((len(resources), 2 * size), dtype=np.float64)
     for row, each in enumerate(resources):
         np.divide(each.requested, divisors[row], out=fractions[row, :size])

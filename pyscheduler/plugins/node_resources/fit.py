@@ -1,8 +1,6 @@
 """NodeResourcesFit: reject nodes without room for the pod; score the others by `scoringStrategy`.
 
-If a request exceeds what the empty node offers, the rejection is unresolvable, because preemption on that node would
-not help. Each resource that falls short is a reason of its own, so that the message to users counts nodes per resource.
-If a device class provides an extended resource, DynamicResources checks the nodes that do not offer it themselves.
+If a request exceeds what the empty node offers, the rejection is unresolvable, because preemption would not help.
 """
 
 from __future__ import annotations

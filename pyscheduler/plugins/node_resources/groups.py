@@ -1,7 +1,6 @@
 """Group nodes by their properties, so that a value that depends on these properties is computed once per group.
 
-For example, nodes are grouped by the resources that they offer. `split` divides the present groups by one more
-property. Only combinations of properties that occur get an id.
+For example, nodes that offer the same resources are one group.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """The amounts for scoring by resources: what each node offers, what is used there, and what would be used with the pod.
 
-A resource that a node does not offer does not count there. Extended resources and huge pages count only for pods that
-ask for them. If a device class provides an extended resource, the devices of the class count on nodes that do not offer
-the resource.
-
+If a device class provides an extended resource, the devices of the class count on nodes that do not offer the resource.
 Differs from kube-scheduler: devices of outdated and of incomplete pools do not count; in kube-scheduler they do.
 """
 

@@ -1,8 +1,7 @@
 """The volumes attached to each node, and how many more its CSI drivers can attach.
 
-The result for a node is computed again when its pods change, or an object on which the result depends, such as a claim.
-A VolumeAttachment counts even if no pod uses its volume, because a volume stays attached for a while after its pod was
-deleted.
+A volume stays attached for a while after its pod was deleted. So a VolumeAttachment counts even if no pod uses its
+volume.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The volumes that a pod brings to a node, with their CSI drivers.
+"""The volumes that are attached to a node if a pod runs there, with their CSI drivers.
 
-A claim without a volume counts, too, towards the limit of the driver that will provision the volume. On nodes with a
-CSINode, in-tree disks count as the CSI volumes to which Kubernetes migrated them.
+A claim without a volume counts, too, towards the limit of the driver that will provision the volume.
 Source: kube-scheduler 1.36, `nodevolumelimits`.
 """
 

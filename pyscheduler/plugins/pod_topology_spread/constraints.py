@@ -1,4 +1,4 @@
-"""Spread constraints with all defaults filled in, and the nodes that count for each constraint.
+"""Spread constraints with all defaults filled in, and the nodes whose pods each constraint counts.
 
 Source: kube-scheduler 1.36, `plugins/podtopologyspread/common.go`.
 """

@@ -1,8 +1,7 @@
 """Default constraints, for pods without constraints of their own.
 
-The constraints come from the profile, and the selector from the pod: from the Services that select the pod, and from
-the ReplicaSet, StatefulSet or ReplicationController that owns it. A pod that has neither is not spread.
-
+The constraints come from the profile. They spread the pods of one Service, ReplicaSet, StatefulSet or
+ReplicationController.
 Source: kube-scheduler 1.36, `plugins/helper/spread.go` and `plugins/podtopologyspread`.
 """
 

@@ -1,8 +1,6 @@
-"""Matching pods per domain, for DoNotSchedule constraints: counted at PreFilter, updated in trials such as preemption.
+"""The number of matching pods in each domain, such as a zone, for DoNotSchedule constraints.
 
-A domain is one value of the topology key. A node and its pods count only if the node has the keys of all DoNotSchedule
-constraints, and if `nodeAffinityPolicy` and `nodeTaintsPolicy` of the constraint do not exclude the node.
-
+PreFilter counts the pods. The counts are updated when the scheduler tries out other placements, as in preemption.
 Source: kube-scheduler 1.36, `plugins/podtopologyspread/filtering.go`.
 """
 

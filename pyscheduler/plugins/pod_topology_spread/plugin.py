@@ -1,8 +1,7 @@
-"""PodTopologySpread: keep matching pods evenly spread over domains.
+"""PodTopologySpread: keep matching pods evenly spread over domains, which are the values of a node label.
 
-A constraint names a node label, whose values are the domains, and selects the pods to count. DoNotSchedule rejects
-nodes without the label. It also rejects nodes whose domain would have over `maxSkew` pods more than the emptiest domain
-if the pod ran there. ScheduleAnyway prefers nodes in emptier domains.
+With the pod, the domain of a node may have at most `maxSkew` pods more than the emptiest domain. DoNotSchedule rejects
+other nodes; ScheduleAnyway prefers nodes in emptier domains.
 """
 
 from __future__ import annotations

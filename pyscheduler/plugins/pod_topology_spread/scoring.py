@@ -1,9 +1,6 @@
 """Scores for ScheduleAnyway constraints: fewer matching pods in a node's domains are better.
 
-For each constraint, the number of matching pods in the node's domain is multiplied by a weight, and maxSkew - 1 is
-added. The weight is log(domains + 2), because with more domains each has fewer pods. The sums of the nodes are
-normalised so that the lowest gets 100. The arithmetic is float64, in kube-scheduler's order of operations.
-
+The arithmetic is float64, in kube-scheduler's order of operations, so that the scores are equal to kube-scheduler's.
 Source: kube-scheduler 1.36, `plugins/podtopologyspread/scoring.go`.
 """
 

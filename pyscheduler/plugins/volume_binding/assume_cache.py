@@ -1,8 +1,7 @@
 """Volumes and claims with the changes that the scheduler has chosen and the API server does not have yet.
 
-Reserve chooses the volumes of a pod, and PreBind writes this choice to the API server later. Pods scheduled in between
-must not take the same volumes. So Reserve stores an assumed object (the object with the chosen change). Readers get the
-assumed object until the API server sends a newer version.
+Reserve chooses the volumes of a pod, and PreBind writes this choice later. Other pods must not take the same volumes in
+between.
 Source: kube-scheduler 1.36, `volumebinding/passive_assume_cache.go`.
 """
 

@@ -1,8 +1,6 @@
-"""Carry out the choice of volumes: Reserve assumes it, PreBind writes it and waits, Unreserve drops assumptions.
+"""Carry out the choice of volumes: Reserve stores it in memory, PreBind writes it and waits, Unreserve forgets it.
 
-To bind a volume, the plugin writes the claim's name into the volume. To have a volume provisioned, it writes the node's
-name into an annotation of the claim. The volume controller and the drivers do the rest. If the pod is not bound after
-all, the plugin does not undo its writes.
+PreBind writes the claim's name into a volume, or the node's name into a claim. Kubernetes' controllers do the rest.
 Source: kube-scheduler 1.36, `volumebinding/binder.go`.
 """
 

@@ -1,8 +1,6 @@
 """The volumes that an unbound claim may take, the best first, and the nodes that reach one of them.
 
-If a suitable volume already names the claim, only this volume may be taken. Otherwise the claim may take each free
-volume that is large enough and has the claim's class, volume mode, attributes class, access modes and selected labels.
-The smallest of these volumes is the best; among equals, the first by name.
+The smallest suitable volume is the best. If a suitable volume already names the claim, only this volume may be taken.
 Source: kube-scheduler 1.36, `component-helpers/storage/volume/pv_helpers.go`, `FindMatchingVolume`.
 """
 

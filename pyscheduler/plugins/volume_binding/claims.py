@@ -1,4 +1,4 @@
-"""The claims of a pod in three groups: bound, waiting for the pod (WaitForFirstConsumer), left to the controller."""
+"""The claims of a pod in three groups: bound, to be bound by the scheduler, to be bound by Kubernetes' controller."""
 
 from __future__ import annotations
 

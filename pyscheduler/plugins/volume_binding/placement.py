@@ -1,11 +1,7 @@
 """The nodes that suit the claims of one pod, and the volumes to bind or to provision on the chosen node.
 
-A node must reach the volumes of bound claims. The claims that look for a volume, the smallest first, each take the best
-volume that the node reaches and no other claim of the pod took. If there is none, a new one can be provisioned,
-provided that the storage class allows the node's topology and the driver has room.
-
-All nodes are judged at once. If two claims may want the same volume, the volumes are chosen for each distinct
-combination of the node labels that volumes ask for.
+Each claim, the smallest first, takes the best free volume that the node reaches. If there is none, a new one can be
+provisioned.
 Source: kube-scheduler 1.36, `volumebinding/binder.go`, `FindPodVolumes`.
 """
 

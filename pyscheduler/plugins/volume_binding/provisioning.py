@@ -1,7 +1,7 @@
 """The nodes for which a claim's volume can be provisioned: by the allowed topologies of its class and by free capacity.
 
-A driver whose CSIDriver sets `storageCapacity` reports its free capacity in CSIStorageCapacity objects, each for a
-class and the nodes with certain labels. Source: kube-scheduler 1.36, `volumebinding/binder.go`.
+Some drivers report their free capacity in CSIStorageCapacity objects.
+Source: kube-scheduler 1.36, `volumebinding/binder.go`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Scores by the storage that the volumes of the pod use (feature gate StorageCapacityScoring, alpha).
 
-For each class, the requests of the claims are compared with the capacity of the volumes that the claims would take. If
-the claims take no volume, the free capacity that drivers report counts instead. The `shape` in the plugin's args maps
-the utilisation (requests divided by capacity) to a score. The score of the node is the mean over the classes.
+The storage that the claims request is divided by the capacity of the volumes. The plugin's arg `shape` maps this
+utilisation to a score.
 Source: kube-scheduler 1.36, `volumebinding/scorer.go`.
 """
 

@@ -1,8 +1,6 @@
-"""Persistent volumes that a claim may take: the free ones of a class, and those that name the claim.
+"""Index of the persistent volumes that a claim may take: the free ones of a class, and those that name the claim.
 
-The index keeps the free volumes of each class, the smallest first. Most free volumes have a node affinity that names
-values of one label (the zone, or the host of a local disk). These volumes are kept by label and value, so that a node
-finds its own volumes without a look at the others.
+Most free volumes can be used only on one host or in one zone. The index has them by this label, for fast look-up.
 """
 
 from __future__ import annotations
