@@ -1,6 +1,6 @@
 """Convert answers of `explain` to JSON.
 
-The result for a pod has the format of the decisions that were recorded from kube-scheduler, because tests compare them.
+Tests compare the answer for a pod with recorded decisions of kube-scheduler, so both have the same format.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Turn the evaluation of a pod into an explanation: one sentence with the reason, and a table of steps.
 
-A step is something that the scheduler checks, for example whether nodes have room, with its result.
+A step is a check of the scheduler and its result, for example whether nodes have room for the pod.
 """
 
 from __future__ import annotations

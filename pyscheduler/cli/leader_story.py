@@ -1,7 +1,6 @@
 """Ask the replica that leads for its configuration, and why a pod waits.
 
-A Service may send the request to a replica that does not lead. So the request is sent up to 16 times, each time on a
-new connection.
+A Service may send the request to a replica that does not lead. So it is repeated on new connections, up to 16 times.
 """
 
 from __future__ import annotations

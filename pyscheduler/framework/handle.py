@@ -1,6 +1,7 @@
 """`Handle`: what the scheduler offers to a plugin.
 
-Use it on the event loop. The methods of its `client` call the API server, and must be awaited.
+Use it on the event loop. The methods of its `client` call the API server; await them in `pre_bind`, `bind`, `run()` or
+a task started with `spawn`.
 """
 
 from __future__ import annotations

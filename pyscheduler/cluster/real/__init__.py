@@ -3,8 +3,8 @@
 The client runs on two transports: HTTP (`http`), and calls within the process to the embedded API server, which is
 written in Python. So simulations and tests use the same client as a scheduler in a real cluster.
 
-The metric `pyscheduler_warnings_total` counts problems that do not stop the scheduler. Its label `kind` names the
-problem. The kinds of this client are:
+The metric `pyscheduler_warnings_total` counts problems that do not stop the scheduler. This client uses
+these values of its label `kind`:
 
 ====================== =============================================================================================
 `malformed_<kind>`     an object, or an event about it, could not be decoded; its last readable version stays in use

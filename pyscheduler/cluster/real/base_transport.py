@@ -1,6 +1,6 @@
 """Base class of the transports to an API server: it refuses writes while this replica does not lead.
 
-The lease is checked right before a write is sent, because a write may have to wait before.
+The lease is checked right before a write is sent, because a write may wait for the rate limit first.
 
 Source of the metrics: client-go, `rest/request.go`.
 """

@@ -1,6 +1,6 @@
 """Shows other threads whether an event loop runs, and for how long it has been blocked.
 
-The lease is not renewed while the scheduler's event loop is blocked.
+While the scheduler's event loop is blocked, the lease is not renewed, so that another replica can take over.
 """
 
 from __future__ import annotations
