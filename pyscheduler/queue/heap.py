@@ -1,7 +1,6 @@
 """A heap of queued pods in which a pod can be found, sorted again and removed.
 
-`heapq` cannot remove from the middle. So the entry of a removed pod stays in the heap, marked as dead, until it reaches
-the top. Pods with equal sort keys leave in the order of arrival.
+`heapq` cannot remove from the middle. So the entry of a removed pod stays, marked as dead, until it reaches the top.
 """
 
 from __future__ import annotations

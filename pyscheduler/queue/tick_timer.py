@@ -1,7 +1,6 @@
 """A timer for the first tick after a pod is due. A tick is a moment at which kube-scheduler checks a part of its queue.
 
-kube-scheduler checks its backoff queue every second, even if there are no pods. A `TickTimer` is not set before a pod
-waits, so an empty queue costs nothing.
+A `TickTimer` is not set before a pod waits, so an empty queue costs nothing.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Pods that were rejected or are gated, and wait for an event that can help them.
 
-Thousands of pods may wait, and most events help none of them. So pods with the same profile, rejecting plugins and
-gating plugin form a `RejectionGroup`. An event is checked once for all pods of a `RejectionGroup`. Only if the event
-can help them, it is checked for each pod.
+Most events help none of the pods. So pods with the same profile, rejecting plugins and gating plugin form a
+`RejectionGroup`. An event is checked once for all pods of a `RejectionGroup`. Only if the event can help them, it is
+checked for each pod.
 
 When a group of pods cannot start, its members give back the room that was reserved for them. This causes events, which
-must not wake the same members, or the group would fail again and again. So a plugin can set a function that returns
-True for pods that ignore these events (`AfterFailure.ignored_by`).
+must not wake the same members again. So a plugin can set a function that returns True for pods that ignore these events
+(`AfterFailure.ignored_by`).
 
 A rejected pod that has waited here for `max_seconds` is flushed, which means that it is retried without an event.
 

@@ -1,7 +1,6 @@
 """Run the background tasks of plugins: their `run()` methods, and coroutines that they start through their handle.
 
-If `run()` fails, it is started again after a pause. The pause doubles with each failure: 1 s, 2 s, 4 s, up to one
-minute.
+If `run()` fails, it is started again after a pause, which doubles with each failure: 1 s, 2 s, up to one minute.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The lock of the snapshot: while one task uses the snapshot, no other task changes or updates it.
 
-One thread runs the scheduler and its plugins. But a scheduling cycle can await, for example the answer of an extender,
-and then other tasks run.
+There is only one thread. But when a scheduling cycle awaits, for example an extender, other tasks run.
 """
 
 from __future__ import annotations

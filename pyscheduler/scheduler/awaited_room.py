@@ -1,7 +1,6 @@
 """Find the room that a nominated pod waits for, because victims are still terminating on its node.
 
-A group counts such a pod as placed on this node, if the pod fits there without the victims. Otherwise, the group would
-fail again while it waits.
+If the pod fits there without the victims, its group counts the pod as placed. Otherwise, the group would fail again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The binding cycle: a coroutine that binds one pod to its reserved node. Thousands may run at the same time.
+"""The binding cycle: a coroutine that binds one pod to its reserved node.
 
 It waits at Permit and runs PreBind, Bind and PostBind. If a step up to Bind fails, the reservation is undone, and the
 pod returns to the queue.

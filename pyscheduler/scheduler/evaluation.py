@@ -1,7 +1,7 @@
 """Find the nodes on which a pod could run, without changing anything, and keep the result of each step.
 
-The steps are PreEnqueue and those of a scheduling cycle up to the choice of a node. If no node is feasible, PostFilter
-can show which pods a preemption would evict.
+PreEnqueue runs first, then a scheduling cycle up to the choice of a node. PostFilter can show which pods a preemption
+would evict.
 """
 
 from __future__ import annotations

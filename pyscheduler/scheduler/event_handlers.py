@@ -1,7 +1,6 @@
 """Event handlers: apply the informers' events to the cache and the queue.
 
-A pod with a node enters the cache. A pod without a node enters the queue if a profile has its `schedulerName`. Changes
-that may make a waiting pod schedulable are reported to the queue.
+A pod with a node enters the cache. A pod without a node enters the queue if a profile has its `schedulerName`.
 
 Differs from kube-scheduler: when a nomination ends, pyscheduler retries other pods, but not the pod that was nominated.
 Source: kube-scheduler 1.36, `eventhandlers.go`.

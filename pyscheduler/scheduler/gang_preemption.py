@@ -1,7 +1,7 @@
 """Preemption for gangs: groups whose members are scheduled one by one, and wait for each other at Permit.
 
-The scheduler first tries all queued members of the gang together, on the snapshot only. Victims are evicted only if
-enough members fit. Otherwise, victims would be evicted for a gang that cannot start.
+The scheduler first tries all queued members together, on the snapshot only. Victims are evicted only if enough members
+fit.
 
 Differs from kube-scheduler, in which each member preempts for itself.
 """

@@ -1,7 +1,6 @@
 """Carry out the decision of a group cycle: reserve nodes, evict victims, or return the members to the queue.
 
-If a node has changed since the decision, the filters run again before a member gets this node. If too few members get
-nodes, no member keeps its node.
+If a node has changed since the decision, the filters run again. If too few members get nodes, no member keeps its node.
 Source: kube-scheduler 1.36, `submitPodGroupAlgorithmResult`.
 
 Differs from kube-scheduler, which filters no member again, and lets an incomplete group wait at Permit for up to five

@@ -1,7 +1,6 @@
 """The search for the best placement of a group; a placement is a set of nodes, such as a rack, for the whole group.
 
-With the feature gate TopologyAwareWorkloadScheduling, PlacementGenerate plugins name placements. The group is tried in
-them, and a feasible placement with the highest score is used.
+PlacementGenerate plugins name placements. A feasible placement with the highest score is used.
 
 Differs from kube-scheduler, which tries every placement: pyscheduler leaves out placements that cannot win, because the
 room is too small for the group's minimum, or the score cannot exceed that of another placement. If no placement is

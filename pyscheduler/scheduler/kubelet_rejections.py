@@ -1,7 +1,7 @@
 """Count the bound pods that a kubelet refuses to run, for example with the reason `OutOfcpu`.
 
-The scheduler does not watch failed pods, so a refused pod disappears without a reason. If a bound pod disappears before
-it had a container, and nobody deleted it, the scheduler reads the pod.
+The scheduler does not watch failed pods. So if a bound pod disappears before it had a container, and nobody deleted it,
+the scheduler reads the pod.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The readable part of a pod on a node, if some amounts or selectors of the pod cannot be parsed.
 
-Such a pod still uses resources of its node. So only the unreadable amounts are left out, and the affinity if one of its
-selectors is unreadable.
+Such a pod still uses its node. Only unreadable amounts are left out, and the affinity if it has an unreadable selector.
 """
 
 from __future__ import annotations

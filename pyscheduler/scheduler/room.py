@@ -1,7 +1,6 @@
 """Estimate whether there is room for a pod, or for several equal pods of a group, before it is retried.
 
-The filters find the feasible nodes for one pod, and the free amounts there say how many pods fit. The estimate is quick
-and can be wrong.
+The estimate uses the filters and the free amounts of nodes. It is quick and can be wrong.
 """
 
 from __future__ import annotations

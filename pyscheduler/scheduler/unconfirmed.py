@@ -1,7 +1,7 @@
 """Bindings that a Bind plugin reported as done, but that the API server does not show.
 
-Such a pod stays pending, and its requests count on its node, because the binding may still come. After half a minute,
-the scheduler reports a failure of the plugin.
+The pod's requests still count on its node, because the binding may come later. After half a minute, the scheduler
+reports a failure of the plugin.
 """
 
 from __future__ import annotations

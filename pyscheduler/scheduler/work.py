@@ -1,7 +1,6 @@
 """`Work`, a decision about one or more pods that the scheduling loop runs next, and the sources of such work.
 
-The loop takes work from each source in turn. One source is the queue. `Scheduler.add_source` adds a source that chooses
-the pods of some profiles itself, in any order.
+One source is the queue. `Scheduler.add_source` adds a source that chooses the pods of some profiles itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Make Python's garbage collector run rarely, because the process holds a whole cluster in memory.
 
-When a scheduler lists 5,000 nodes and 20,000 pods, collections at the default rate take half of the CPU time. Rare
-collections are enough, because few objects form cycles.
+While 5,000 nodes and 20,000 pods are listed, the default rate takes half of the CPU time. Few objects form cycles.
 """
 
 from __future__ import annotations

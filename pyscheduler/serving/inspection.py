@@ -1,7 +1,6 @@
 """Pages of the HTTPS port about what the scheduler knows: stories (why pods wait), queue, nodes, configuration.
 
-The story of a pod needs the permission to get pods in its namespace, so that tenants can read it. The other pages need
-the permission to get their path.
+The story of a pod needs only the permission to get pods in its namespace, so that tenants can read it.
 """
 
 from __future__ import annotations

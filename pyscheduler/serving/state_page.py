@@ -1,7 +1,6 @@
 """`/debug/state`: the queue, the pods that wait and the nodes, a page of each list at a time.
 
-The next page (`continue`) begins after the last pod and node of this page. So nothing is skipped or shown twice if a
-pod or node disappears in between.
+The next page (`continue`) begins after the last pod and node of this page. So nothing is skipped if pods disappear.
 """
 
 from __future__ import annotations

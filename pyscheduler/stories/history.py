@@ -1,11 +1,8 @@
 """Rebuild stories from collected logs: the lines of the logger `decision` of all replicas, in any order.
 
-A line may be in a format of the program that collected it, such as `kubectl logs --prefix --timestamps`. Other lines
-are skipped, and lines that were cut.
-
 When the reason of a pod changes, the line says how often and until when the previous reason was found. The last reason
 before a process stops has no such line; then the newest line with a count says how often it was found. The reasons of
-all processes are sorted by time.
+all processes are sorted by time. Lines that were cut are skipped.
 
 A new leader logs for how long no scheduler ran, and the reason of each pod that waits. If it does not name a pod that
 waited before, this pod was deleted or bound meanwhile.

@@ -1,7 +1,7 @@
 """The lines of the logger `decision`, which `history` reads again.
 
-Most lines say that the reason of a pod changed, or how often the same reason was found so far. The last field of a line
-is `message`, so that a line that was cut can be recognized.
+Most lines say that the reason of a pod changed. The last field of a line is `message`, so that a line that was cut can
+be recognized.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Histograms that are cheap to record, in the data format of OpenTelemetry.
 
-The scheduler records a dozen values for each pod. So `record` only appends a value to a list. When the list is long,
-and at each scrape, its values are added to the buckets.
+`record` only appends a value to a list. When the list is long, and at each scrape, its values are added to the buckets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The scheduler with chosen plugins on a fake cluster, for tests that schedule pods or call single extension points.
 
-`schedule` runs pods through the whole scheduler, up to their binding. The `run_...` methods call extension points of
-the profile and do not start the scheduler.
+`schedule` runs pods through the whole scheduler. The `run_...` methods do not start the scheduler.
 """
 
 from __future__ import annotations

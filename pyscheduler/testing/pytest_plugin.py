@@ -1,7 +1,7 @@
 """Pytest fixtures for plugin authors, registered by the `pytest11` entry point.
 
 pytest loads this module in every run where pyscheduler is installed, so it imports little of pyscheduler until a
-fixture is used. `async def` tests that use a fixture need no other plugin such as pytest-asyncio.
+fixture is used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Cached results of the filters, for the pods of one equivalence class, by node.
 
-A filter runs again for a node only after a change that can matter to it. For some filters, this is a change of the node
-object; for others, of the pods on the node.
+A filter runs again for a node only after a change that can matter to it, for example of the pods on the node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Cache of the nodes where pods of one equivalence class do not fit because of nominated pods.
 
-A thousand nodes can have nominated pods. Without the cache, each attempt would add these pods to the snapshot, run the
-filters, and remove the pods again.
+Without the cache, each attempt would add the nominated pods to the snapshot, run the filters, and remove the pods
+again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Cached scores of all nodes, for the pods of one equivalence class.
 
-Scores that depend on node objects are kept as plugins return them, and normalised later, because normalising depends on
-the set of feasible nodes. Other scores are kept as a weighted sum.
+Scores that depend only on node objects are normalised later, because normalising depends on the set of feasible nodes.
+Other scores are kept as a weighted sum.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Release the pods whose wait at Permit is over, a limited number in each turn of the event loop.
 
-A group can have thousands of pods. If all of them continued in one turn, they would block the event loop, and with it
-timers and watches.
+If thousands of pods of a group continued in one turn, they would block the event loop.
 """
 
 from __future__ import annotations

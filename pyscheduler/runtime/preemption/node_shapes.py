@@ -1,7 +1,7 @@
-"""The shape of each node, and the pods of each node by importance; both are kept between searches for victims.
+"""The shape of each node, and the pods of each node by importance.
 
-Nodes have the same shape if they have the same amounts of resources, and pods with the same requests and priorities. So
-one dry run can find the victims on all of them.
+Nodes have the same shape if they have the same amounts of resources, and pods with the same requests and priorities.
+One dry run can find the victims on all of them.
 """
 
 from __future__ import annotations

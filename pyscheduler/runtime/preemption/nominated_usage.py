@@ -1,7 +1,6 @@
 """The requests of the nominated pods on each node, as one number per node, for a search for victims.
 
-Nodes whose nominated pods have the same requests have the same number. The search compares these numbers when it looks
-for nodes with equal victims.
+Nodes whose nominated pods have the same requests have the same number. Then their victims may be the same, too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Count how many pods of a group fit on the nodes, while victims of a preemption are put back one by one.
+"""Count how many pods of a group fit on the nodes, while victims are put back one by one.
 
-This is possible if all pods of the group are alike, and their filters depend only on the node object and its free
-resources.
+This is possible if the pods are alike, and their filters depend only on the node object and its free resources.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Preemption: find the nodes where a pod fits once victims are evicted, choose one node, and evict its victims.
 
-The search begins at a random node, and ends when it has found enough nodes. A plugin that preempts, such as
-DefaultPreemption, passes its rules as `PreemptionRules`.
+The search begins at a random node, and ends when it has found enough nodes. A plugin passes its rules as
+`PreemptionRules`.
 
 Differs from kube-scheduler:
 

@@ -1,7 +1,7 @@
-"""Sort the pods of a node as preemption does: by importance, and the most important pod is evicted last.
+"""Sort the pods of a node by importance; the most important pod is evicted last.
 
-Equally important pods must have the same order as in kube-scheduler. This order depends on each step of Go's sort
-function, so this module implements the same algorithm.
+Equally important pods must have the same order as in kube-scheduler. This order depends on Go's sort function, so this
+module implements the same algorithm.
 
 Source: kube-scheduler 1.36, `SelectVictimsOnNode` and `MoreImportantPod`; Go's `sort.Slice`, a quicksort that defeats
 patterns (https://arxiv.org/abs/2106.05123).

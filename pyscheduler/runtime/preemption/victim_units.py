@@ -1,10 +1,10 @@
 """The units that may be evicted for a pod group: single pods, and PodGroups with the disruption mode `PodGroup`.
 
-A unit of higher priority is evicted later. If priorities are equal, members of groups are evicted after other pods,
-larger groups after smaller ones, and units that started earlier after later ones.
+Units of lower priority are evicted first. If priorities are equal, pods without a group are evicted first, then smaller
+groups, and finally larger groups.
 
-Differs from kube-scheduler: units that are equal in all these points keep the order of the nodes; in kube-scheduler,
-their order is random. Source: kube-scheduler 1.36, `framework/preemption/types.go` and `moreImportantVictim`.
+Differs from kube-scheduler: equally important units keep the order of the nodes; in kube-scheduler, their order is
+random. Source: kube-scheduler 1.36, `framework/preemption/types.go` and `moreImportantVictim`.
 """
 
 from __future__ import annotations

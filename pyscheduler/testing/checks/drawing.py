@@ -1,7 +1,6 @@
 """Draw random histories: steps that make a small cluster, add pods made from a few templates, and cause other events.
 
-The cluster is small, so that a few steps are enough for pods that are rejected and wait. Many pods are equal, so that
-the equivalence cache is used.
+A small cluster with many equal pods needs few steps until pods wait or the equivalence cache is used.
 """
 
 from __future__ import annotations

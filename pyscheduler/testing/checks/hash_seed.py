@@ -1,7 +1,6 @@
 """Run a history (random steps on a small cluster) in a second process with another PYTHONHASHSEED.
 
-Sets of strings usually have another order there. So the decisions may differ from those of the first process if the
-answers of a plugin depend on the order of a set.
+Sets of strings usually have another order there. So the decisions may differ if a plugin depends on the order of a set.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Check a plugin at each attempt of a pod, on the snapshot of that attempt.
 
-The plugin is called for the pod in several ways, and its answers must be equal: for example, with and without the
-equivalence cache, or for all nodes and for some nodes.
+The plugin is called in several ways, and its answers must be equal: for example, with and without the equivalence
+cache.
 """
 
 from __future__ import annotations

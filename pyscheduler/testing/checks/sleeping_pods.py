@@ -1,7 +1,6 @@
 """Find pods that would be bound if the scheduler tried them, but wait for an event that never comes.
 
-After each random step, the scheduler tries pods that the checked plugin rejected. If such a pod gets a node that no
-other plugin rejected, the checked plugin should have caused a retry, for example by a queueing hint.
+Usually, a queueing hint of the checked plugin answered SKIP, or the plugin did not register the event.
 """
 
 from __future__ import annotations

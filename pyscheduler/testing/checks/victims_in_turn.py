@@ -1,7 +1,6 @@
 """Delete the victims of a preemption one at a time, and search for victims again after each deletion.
 
-This finds plugins that name too many victims. For example, a queue exceeds its quota by one pod: after the first
-victim, no other pod of this queue may be evicted.
+This finds plugins that name too many victims: for example, two pods of a queue that exceeds its quota by one pod.
 """
 
 from __future__ import annotations
