@@ -1,5 +1,12 @@
 """The policy `drf`: dominant resource fairness among jobs and, with `enableHierarchy`, among queues.
 
+Differs from Volcano in the victims of `reclaim`, if decisions are carried out:
+
+- The victims of a task are counted together. Volcano judges each victim as if it were the only one, so a queue may lose
+  so much that it comes first again and takes the room back (volcano-sh/volcano#1661).
+- Only weighted shares count, and a queue may take until they are equal. In Volcano, a queue also comes last if nothing
+  more of it waits, so its last job never evicts (volcano-sh/volcano#1748); nor does a job that makes shares equal.
+
 Source: Volcano `plugins/drf`.
 """
 
@@ -13,6 +20,8 @@ from pyscheduler_volcano.hierarchy import HierarchyTree, TreeState
 from pyscheduler_volcano.policy import VolcanoPolicy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from pyscheduler_batch.contract import Amounts, Claim, Job, Key, Task, Tasks, TaskState
@@ -45,9 +54,9 @@ class Drf(VolcanoPolicy):
         self._shares: dict[str, float] = {}
         self.tree: HierarchyTree | None = None
         self._state: TreeState | None = None
-        #: The task that reclaims, and whether the queues of other tasks come after its queue even without them.
+        #: The task that reclaims, and whether it may have other tasks, each alone.
         self._claim = ""
-        self._comes_after: dict[_Kind, bool] = {}
+        self._may_have: dict[_Kind, bool] = {}
         if session.switch(self, "enableHierarchy", default=False):
             books = session.books
             paths = [session.queues.hierarchy[job.queue_row] for job in books.jobs]
@@ -108,38 +117,85 @@ class Drf(VolcanoPolicy):
         return self.tree.compare(state, paths[left][0], paths[right][0])
 
     def reclaimable(self, claim: Claim, tasks: Tasks) -> NDArray[np.bool_] | None:
-        """Return bool[n]: tasks whose queue comes after the claim's queue even without them; None without hierarchy."""
+        """Return bool[n]: tasks whose queue holds enough even without the victims; None without hierarchy."""
         if self.tree is None or claim.task is None:
             return None
-        books, uid = self.session.books, claim.task.uid
-        if self._claim != uid:
-            self._claim = uid
-            self._comes_after.clear()
-        kinds = [(books.rows[task.job.uid], task.request.tobytes()) for task in tasks.tasks]
-        asked = {kind: task for kind, task in zip(kinds, tasks.tasks, strict=True) if kind not in self._comes_after}
+        if self._claim != claim.task.uid:
+            self._claim = claim.task.uid
+            self._may_have.clear()
+        kinds = [self._kind(task) for task in tasks.tasks]
+        asked = {kind: task for kind, task in zip(kinds, tasks.tasks, strict=True) if kind not in self._may_have}
         if asked:
             self._answer(claim, asked)
-        return np.array([self._comes_after[kind] for kind in kinds], dtype=np.bool_)
+        chosen = np.array([self._may_have[kind] for kind in kinds], dtype=np.bool_)
+        if self.session.is_live and np.count_nonzero(chosen) > 1:
+            self._spare(claim, tasks, chosen)
+        return chosen
+
+    def _kind(self, task: Task) -> _Kind:
+        return self.session.books.rows[task.job.uid], task.request.tobytes()
 
     def _answer(self, claim: Claim, asked: dict[_Kind, Task]) -> None:
-        """Find out which tasks come after the claim's queue, of these kinds and of some that may be asked for next."""
-        assert self.tree is not None, "the hierarchy is on"
-        assert claim.task is not None, "only tasks reclaim"
-        books, paths = self.session.books, self.session.queues.hierarchy
-        most = _MOST_FIGURES // max(len(self._rows), 1)
+        """Find out which tasks the claim may have, each alone: of these kinds and of some that come next."""
+        books = self.session.books
+        most = self._most_situations()
         for at in np.flatnonzero(books.residents.running & (books.residents.queue != claim.job.queue_row)).tolist():
             if len(asked) >= most:
                 break
             task = books.residents.tasks[at]
-            kind = (books.rows[task.job.uid], task.request.tobytes())
-            if kind not in self._comes_after:
-                asked.setdefault(kind, task)
-        allocated = np.repeat(books.allocated[:, None], len(asked), axis=1)
-        allocated[books.rows[claim.job.uid]] += claim.task.request
+            if self._kind(task) not in self._may_have:
+                asked.setdefault(self._kind(task), task)
+        allocated = np.repeat(self._with_claim(claim)[:, None], len(asked), axis=1)
         for situation, ((row, _), task) in enumerate(asked.items()):
             allocated[row, situation] -= task.request
-        state = self.tree.states(allocated[self._rows])
-        mine = paths[claim.job.queue_row][0]
-        for situation, (kind, task) in enumerate(asked.items()):
-            theirs = paths[task.job.queue_row][0]
-            self._comes_after[kind] = self.tree.compare(state, mine, theirs, situation) < 0
+        self._may_have.update(zip(asked, self._allows(claim, [*asked.values()], allocated), strict=True))
+
+    def _spare(self, claim: Claim, tasks: Tasks, chosen: NDArray[np.bool_]) -> None:
+        """Take the tasks from `chosen` (bool[n]) that the claim may not have after those chosen before."""
+        books, most = self.session.books, self._most_situations()
+        left = self._with_claim(claim)
+        line = np.flatnonzero(chosen).tolist()
+        while line:
+            part = [tasks.tasks[at] for at in line[:most]]
+            allocated = np.repeat(left[:, None], len(part), axis=1)
+            for situation, task in enumerate(part):
+                allocated[books.rows[task.job.uid], situation:] -= task.request
+            allows = self._allows(claim, part, allocated)
+            kept = allows.index(False) if False in allows else len(part)
+            if kept:
+                left = allocated[:, kept - 1]
+            line = line[kept:]
+            if kept < len(part):
+                # The queue keeps all its other tasks with this request, too: without one of them it would hold as much.
+                spared = part[kept]
+                alike = [at for at in line if _is_alike(tasks.tasks[at], spared)]
+                chosen[alike] = False
+                line = [at for at in line if chosen[at]]
+
+    def _most_situations(self) -> int:
+        return max(_MOST_FIGURES // max(len(self._rows), 1), 1)
+
+    def _with_claim(self, claim: Claim) -> Amounts:
+        """Return float64[J, R]: what the jobs hold once the claim's task has its room."""
+        assert claim.task is not None, "only tasks reclaim"
+        books = self.session.books
+        allocated: Amounts = books.allocated.copy()
+        allocated[books.rows[claim.job.uid]] += claim.task.request
+        return allocated
+
+    def _allows(self, claim: Claim, victims: Sequence[Task], allocated: Amounts) -> list[bool]:
+        """Return for each victim whether the claim may have it, in the situation of the same number.
+
+        `allocated`: float64[J, S, R], what the jobs hold in each situation.
+        """
+        assert self.tree is not None, "the hierarchy is on"
+        paths, state = self.session.queues.hierarchy, self.tree.states(allocated[self._rows])
+        mine, theirs = paths[claim.job.queue_row][0], [paths[victim.job.queue_row][0] for victim in victims]
+        if self.session.is_live:
+            return [self.tree.may_take(state, mine, path, at) for at, path in enumerate(theirs)]
+        return [self.tree.compare(state, mine, path, at) < 0 for at, path in enumerate(theirs)]
+
+
+def _is_alike(task: Task, other: Task) -> bool:
+    """Return True if the tasks are of one queue and request the same."""
+    return task.job.queue_row == other.job.queue_row and np.array_equal(task.request, other.request)

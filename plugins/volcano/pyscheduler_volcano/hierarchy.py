@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from pyscheduler_volcano.amounts import Scale
 
 __all__ = ["HierarchyTree", "TreeState"]
+
+#: Shares that differ by less are equal for `may_take`.
+_SHARE_DELTA: Final = 1e-9
 
 
 class TreeState(NamedTuple):
@@ -125,6 +128,14 @@ class HierarchyTree:
             if difference != 0:
                 return float(difference)
         return 0.0
+
+    def may_take(self, state: TreeState, left: str, right: str, situation: int = 0) -> bool:
+        """Return True if the left path has at most the weighted share of the right one, where the paths part."""
+        share = state.share[:, situation]
+        for first, second in zip(self._rows.get(left, [0]), self._rows.get(right, [0]), strict=False):
+            if first != second:
+                return bool(share[first] / self.weight[first] <= share[second] / self.weight[second] + _SHARE_DELTA)
+        return False
 
 
 def _weight(text: str) -> float:

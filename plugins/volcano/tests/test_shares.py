@@ -417,6 +417,18 @@ def test_hierarchy_equals_the_recursion(jobs: list[Any], total: tuple[float, ...
     assert tree.compare(state, paths[0][0], paths[0][0], 1) == 0.0
 
 
+def test_queues_of_one_path_take_nothing_from_each_other() -> None:
+    """A path takes up to equal shares from a path that parts from it, and nothing from itself or a path below."""
+    held = np.array([[100.0, 0.0, 1.0], [200.0, 0.0, 2.0], [100.0, 0.0, 1.0]])
+    paths = [("root/a", "1/1"), ("root/b", "1/2"), ("root/c/d", "1/2/1")]
+    tree = HierarchyTree(paths, np.array([1000.0, 1000.0, 100.0]), held, _scale())
+    state = tree.states(held[:, None])
+    taken = {
+        (left, right) for left, _ in paths for right, _ in [*paths, ("root/c", "")] if tree.may_take(state, left, right)
+    }
+    assert taken == {("root/a", "root/b"), ("root/b", "root/a"), ("root/c/d", "root/a"), ("root/c/d", "root/b")}
+
+
 def test_hierarchy_orders_by_saturation_then_weighted_share() -> None:
     """An unsaturated path comes first; of two alike, the one with less share per weight."""
     total = np.array([1000.0, 1000.0, 100.0])
