@@ -53,19 +53,44 @@ def test_unknown_policy_is_a_mistake() -> None:
         policy_named("lottery")
 
 
+def _job(team: str, arrival: float, duration: float, workers: int, minimum: int) -> Job:
+    """Return a job with one GPU for each worker."""
+    return Job(
+        name=f"{team}-{arrival}",
+        team=team,
+        arrival=arrival,
+        duration=duration,
+        workers=workers,
+        min_workers=minimum,
+        gpus=1,
+        cpu_milli=1000,
+        memory_mib=1024,
+    )
+
+
 @pytest.mark.parametrize("policy", ["proportion", "capacity"])
 def test_queue_within_its_share_keeps_its_pods(policy: str) -> None:
     """`reclaim` evicts only pods of a queue above its share, although jobs of both have pods beyond their minimum."""
-
-    def job(team: str, arrival: float, workers: int, minimum: int) -> Job:
-        sizes = {"workers": workers, "min_workers": minimum, "gpus": 1, "cpu_milli": 1000, "memory_mib": 1024}
-        return Job(name=team, team=team, arrival=arrival, duration=3600, **sizes)
-
-    jobs = [job("within", 0, 6, 1), job("above", 1, 10, 1), job("needy", 60, 4, 4)]
+    jobs = [_job("within", 0, 3600, 6, 1), _job("above", 1, 3600, 10, 1), _job("needy", 60, 3600, 4, 4)]
     quotas = {"within": 6, "above": 6, "needy": 4}
     done = compare(Trace(jobs=jobs), Cluster.uniform(2), [policy], quotas=quotas)
     evicted = Counter(pod["job"] for pod in done.table("pods").to_pylist() if pod["outcome"] == "evicted")
-    assert evicted == {"above": 4}
+    assert evicted == {"above-1": 4}
+
+
+def test_drf_takes_nothing_from_a_queue_below_the_share_of_another() -> None:
+    """A queue keeps the pods beyond the minimum of its job, if it holds less by weight than the queue that waits."""
+    jobs = [_job("few", 0, 3600, 8, 1), _job("many", 1, 3600, 8, 8), _job("many", 60, 60, 1, 1)]
+    done = compare(Trace(jobs=jobs), Cluster.uniform(2), ["drf"], quotas={"few": 8, "many": 4})
+    assert {pod["outcome"] for pod in done.table("pods").to_pylist()} == {"finished"}
+
+
+def test_gang_of_the_share_of_its_queue_starts_under_drf() -> None:
+    """`reclaim` takes the whole share of a queue for the only gang in it."""
+    jobs = [_job("large", 0, 3600, 16, 1), _job("small", 60, 60, 4, 4)]
+    done = compare(Trace(jobs=jobs), Cluster.uniform(2), ["drf"], quotas={"large": 12, "small": 4})
+    early = Counter(pod["outcome"] for pod in done.table("pods").to_pylist() if pod["left_s"] < 600)
+    assert early == {"evicted": 4, "finished": 4}
 
 
 @pytest.mark.slow

@@ -61,7 +61,7 @@ _VOLCANO: Final = """
       actions: "{actions}"
       tiers:
       - plugins: [{first}]
-      - plugins: [{second}]
+      - plugins: [{{name: predicates}}, {{name: binpack}}]
 """
 _BINPACK: Final = """\
   plugins:
@@ -103,24 +103,22 @@ _GANG: Final = """\
 """
 
 
-def _volcano(queues: str = "", *, is_first: bool = False) -> str:
-    """Return the profile with a policy of queues, which is in the first tier with `is_first`.
+def _volcano(queues: str = "") -> str:
+    """Return the profile with a policy of queues in the first tier.
 
     The first tier that offers victims decides. Above the shares, `gang` would offer what a job has beyond its minimum,
     also of queues within their share (volcano-sh/volcano#5896).
     """
     actions = "allocate, reclaim" if queues else "allocate"
-    gang = "{name: gang, enableReclaimable: false}" if is_first else "{name: gang}"
-    first = [gang, "{name: conformance}", *([queues] if is_first else ())]
-    second = [*([queues] if queues and not is_first else ()), "{name: predicates}", "{name: binpack}"]
-    return _BATCH.format(args=_VOLCANO.format(actions=actions, first=", ".join(first), second=", ".join(second)))
+    first = "{name: gang, enableReclaimable: false}, {name: conformance}" + (f", {queues}" if queues else "")
+    return _BATCH.format(args=_VOLCANO.format(actions=actions, first=first))
 
 
 POLICIES: Final[Mapping[str, str]] = {
     "fifo": _volcano(),
     "drf": _volcano("{name: drf, enableHierarchy: true}"),
-    "proportion": _volcano("{name: proportion}", is_first=True),
-    "capacity": _volcano("{name: capacity}", is_first=True),
+    "proportion": _volcano("{name: proportion}"),
+    "capacity": _volcano("{name: capacity}"),
     "kai": _BATCH.format(args="{preset: kai}"),
     "default": "",
     "binpack": _BINPACK,
