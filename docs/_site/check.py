@@ -1,4 +1,4 @@
-"""Check the built site: links, use without network, search, and the completeness of the reference.
+"""Check the built site: broken links, files that are loaded from the network, search, and names without reference.
 
 Run `python docs/_site/check.py build/site`.
 """

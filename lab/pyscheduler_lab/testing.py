@@ -1,4 +1,4 @@
-"""The test kit for batch systems: the queues, groups and pods of one system, and a scheduler with batch profiles."""
+"""A test kit for batch systems: queues, groups and pods of one system, and a scheduler with the plugin Batch."""
 
 from __future__ import annotations
 

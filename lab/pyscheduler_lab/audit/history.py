@@ -1,4 +1,4 @@
-"""A history: the objects that an API server stored, version by version, each with the time of its write."""
+"""The versions of all objects that an API server stored, each with the time of its write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of `audit.check`: names of the batch profiles, rules for fair shares, and time limits."""
+"""Options of `audit.check`: names of the schedulers to check, the formula of fair shares, and time limits."""
 
 from __future__ import annotations
 

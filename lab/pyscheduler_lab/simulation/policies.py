@@ -1,4 +1,4 @@
-"""Policies by name: scheduler profiles under which a trace can be replayed.
+"""Policies by name: the scheduler profiles with which a trace can be replayed.
 
 With the plugin Batch, each team of the trace has a queue; with the policy `fifo`, all teams share one.
 """

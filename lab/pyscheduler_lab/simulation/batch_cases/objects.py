@@ -1,4 +1,4 @@
-"""Run cases of batch scheduling with the whole scheduler, which decides once about all pods.
+"""Run cases of batch scheduling: the whole scheduler, with the plugin Batch, decides once about all pods.
 
 A case becomes API objects (Nodes, Pods, Queues, PodGroups ...), which the scheduler reads as from a real cluster.
 """

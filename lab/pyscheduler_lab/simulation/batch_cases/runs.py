@@ -1,4 +1,4 @@
-"""Run scheduling rounds with the rules of Volcano or kube-batch, on clusters that are given as dicts."""
+"""Run scheduling cycles with the rules of Volcano or kube-batch, on clusters that are given as dicts."""
 
 from __future__ import annotations
 

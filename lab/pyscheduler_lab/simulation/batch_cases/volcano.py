@@ -1,4 +1,4 @@
-"""Run recorded scheduling rounds (sessions) of Volcano again, with the preset `volcano`."""
+"""Run recorded scheduling cycles (sessions) of Volcano again, with the preset `volcano`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run hand-made cases of single policies of Volcano and kube-batch: queues, fairness, gangs, binpack.
+"""Run hand-made cases of Volcano and kube-batch. Each tests one policy: queues, fairness, gangs, binpack.
 
 In the cases, cpu is in cores and memory in GiB.
 """

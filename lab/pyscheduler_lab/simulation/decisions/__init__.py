@@ -1,4 +1,4 @@
-"""A cluster in memory without an API server, for runs in which only the scheduler's decisions are of interest.
+"""A cluster in memory, without an API server, for simulations that only need the scheduler's decisions.
 
-It is faster than an API server. `session` runs a scheduler on such a cluster, in virtual time.
+It is faster than a simulation with an API server. The module `session` runs a scheduler on it, in virtual time.
 """

@@ -1,6 +1,7 @@
 """Follow a collection from inside the server, as a controller does with a watch.
 
-The store calls its listeners during a write, when they must not write. So a `Follower` gets the changes a moment later.
+During a write, the store calls listeners, which must not write themselves. So a `Follower` gets the changes a moment
+later.
 """
 
 from __future__ import annotations
