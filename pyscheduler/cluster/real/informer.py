@@ -374,7 +374,6 @@ class RealInformer(CopyLister[T]):
         slices = Slices(self._clock)
         async for chunk in stream:
             dog.heard()
-            slices.resume()
             self._rules.heard()
             if b"\n" not in chunk:
                 rest.append(chunk)

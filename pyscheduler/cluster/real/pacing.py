@@ -57,30 +57,34 @@ class Backoff:
 class Slices:
     """Parts of long work, one object after another, between which the event loop turns.
 
-    How long an object takes depends on others, too: each event about a node is compared with all pods that wait.
+    How long an object takes depends on others, too: each event about a node is compared with all pods that wait. A part
+    begins whenever the loop has turned, also if it turned because this work waited for something.
     """
 
-    __slots__ = ("_began", "_clock", "_count")
+    __slots__ = ("_began", "_clock", "_count", "_is_waiting_for_turn")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._count = 0
         self._began = clock.now()
+        self._is_waiting_for_turn = False
 
     def is_over(self) -> bool:
-        """Count an object, and tell whether the loop should turn now."""
+        """Count an object, and return True if the loop should turn before it."""
+        if not self._is_waiting_for_turn:
+            self._is_waiting_for_turn = True
+            asyncio.get_running_loop().call_soon(self._begin)
         self._count += 1
         return self._count >= _SLICE_OBJECTS or self._clock.now() - self._began >= _SLICE_SECONDS
 
-    def resume(self) -> None:
-        """Measure the time from now on: the loop turned while this work waited for something."""
+    def _begin(self) -> None:
+        self._is_waiting_for_turn = False
+        self._count = 0
         self._began = self._clock.now()
 
     async def turn(self) -> None:
-        """Let the loop turn, and begin the next part."""
+        """Let the loop turn, which begins the next part."""
         await asyncio.sleep(0)
-        self._count = 0
-        self.resume()
 
 
 class Watchdog:

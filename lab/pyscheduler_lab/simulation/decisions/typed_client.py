@@ -88,8 +88,8 @@ class TypedInformer(CopyLister[KubeObject]):
         self._task: asyncio.Task[None] | None = None
         self._news: deque[tuple[str, KubeObject | None]] = deque()
         self._is_scheduled = False
-        #: The number of changes since the event loop turned for their sake.
-        self._handled = 0
+        #: The event loop turned between two changes that came together.
+        self._resumes = False
         self._is_listed = False
         #: Some objects are left out.
         self._is_selective = is_live or kind.type is EndedPod
@@ -148,13 +148,14 @@ class TypedInformer(CopyLister[KubeObject]):
         self._changed("")
 
     def _deliver(self) -> None:
-        """Pass the changes to the handlers; as a watch does, let the event loop turn before every 25th change."""
+        """Pass the changes to the handlers; as a watch does, let the event loop turn before every 25th of them."""
         self._is_scheduled = False
-        news = self._news
+        news, handled = self._news, -1 if self._resumes else 0
+        self._resumes = False
         while news:
-            self._handled += 1
-            if self._handled == _SLICE:
-                self._handled = -1
+            handled += 1
+            if handled == _SLICE:
+                self._resumes = True
                 self._schedule()
                 return
             change, item = news.popleft()
