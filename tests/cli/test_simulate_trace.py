@@ -54,7 +54,7 @@ def test_summary_table(trace: Path, run: Run) -> None:
     assert rows["free while jobs waited"] == "33.1%; 0.0% unusable for a typical worker"
     assert rows["fragmentation"] == "0.0%"
     assert rows["GPU utilisation"] == "66.7%"
-    assert rows["gangs scheduled"] == "1 of 1, written in sigs"
+    assert rows["gangs scheduled"] == "1 of 1"
     assert rows["held by incomplete gangs"] == "0.00 GPU-hours"
     assert rows["deadlocks resolved"] == "0"
     assert re.fullmatch(r"\d+ \(3 scheduled, \d+ unschedulable\)", rows["attempts"])

@@ -227,7 +227,7 @@ def _rows(cells: Mapping[str, float | None], done: Run, *, is_open: bool) -> Ite
         yield "evicted", f"{text('evicted_jobs')} jobs, {text('lost_gpu_hours')} GPU-hours lost"
     if cells["energy_kwh"] is not None:
         yield "energy", f"{text('energy_kwh')} kWh"
-    yield "gangs scheduled", f"{text('gangs_scheduled')} of {text('gangs')}, written in {report.dialect}"
+    yield "gangs scheduled", f"{text('gangs_scheduled')} of {text('gangs')}"
     yield "held by incomplete gangs", f"{(cells['partial_gpu_seconds'] or 0.0) / _HOUR_SECONDS:.2f} GPU-hours"
     yield "deadlocks resolved", str(report.deadlocks_resolved)
     results = ", ".join(f"{number} {result}" for result, number in report.attempts_by_result.items())
