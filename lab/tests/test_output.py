@@ -9,7 +9,9 @@ import pytest
 
 from pyscheduler.cli.main import main
 from pyscheduler_lab.cli.result_text import row_texts, row_writer, value_text
-from pyscheduler_lab.results.columns import Unit
+from pyscheduler_lab.cli.simulate_compare import estimate_texts
+from pyscheduler_lab.results.columns import COLUMNS, Unit
+from pyscheduler_lab.results.comparison import estimate
 
 FILE = """
 schema: 1
@@ -128,3 +130,23 @@ def test_bound_of_a_row_is_marked() -> None:
 def test_number_of_a_row_has_the_decimals_of_its_intervals() -> None:
     """A mean without decimals has one if an interval of the row has one."""
     assert row_writer("number", [3.0, 4.0], [1.5, None])(3.0) == "3.0"
+
+
+@pytest.mark.parametrize(
+    ("others", "mark"),
+    [
+        pytest.param([17716.61, 17716.61], "≈", id="less than the digits show"),
+        pytest.param([17716.6, 17716.6], "=", id="equal"),
+        pytest.param([18716.6, 18716.6], " ", id="shown"),
+        pytest.param([7000.0, 27000.0], "≈", id="chance"),
+    ],
+)
+def test_difference_that_the_digits_do_not_show_is_marked(others: list[float], mark: str) -> None:
+    """A value without a mark differs from that of the first policy in the digits that are printed."""
+    (makespan,) = [column for column in COLUMNS if column.name == "makespan_s"]
+    first = [17716.6, 17716.6]
+    texts = estimate_texts(
+        [estimate(first), estimate(others, first)], makespan, has_seeds=True, are_open=[False, False]
+    )
+    assert texts[0] == "4.9 h ±0.0 h  "
+    assert texts[1][-1] == mark

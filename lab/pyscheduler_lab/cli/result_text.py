@@ -35,7 +35,7 @@ _LAST_ZERO: Final = re.compile(r"0(?=\D*$)")
 SAME: Final = "="
 """Stands behind a value that is that of the first policy in every seed."""
 CHANCE: Final = "≈"
-"""Stands behind a value whose difference to the first policy may be chance."""
+"""Stands behind a value whose difference to the first policy may be chance, or does not show in the digits."""
 
 
 def time_text(seconds: float) -> str:
@@ -90,7 +90,7 @@ def legend(*, seeds: int, first: str, has_unfinished: bool) -> Iterator[str]:
     """Yield the lines below a table of estimates: its marks, and limits of its numbers. `first`: the first policy."""
     if seeds > 1:
         yield f"{SAME}: the same as {first} in every seed"
-        yield f"{CHANCE}: the difference to {first} has 0 in its 95 % interval, and may be chance"
+        yield f"{CHANCE}: the difference to {first} may be chance (0 is in its 95 % interval), or is too small to show"
         yield "seeds only shuffle jobs that arrive together, and random choices: no interval is about other workloads"
     if has_unfinished:
         yield ">: a lower bound, because jobs that did not finish count until the last event"

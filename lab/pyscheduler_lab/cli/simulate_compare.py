@@ -140,19 +140,24 @@ def _show(results: Sequence[PolicyResult], quotas: Mapping[str, int]) -> None:
 def estimate_texts(
     found: Sequence[Estimate], column: Column, *, has_seeds: bool, are_open: Sequence[bool]
 ) -> list[str]:
-    """Return means with half of their intervals in one unit; without seeds, the values alone.
+    """Return means with half of their intervals in one unit, and with marks; without seeds, the values alone.
 
-    `are_open`: jobs did not finish.
+    The first of `found` is that of the first policy. `are_open`: jobs did not finish.
     """
     from pyscheduler_lab.cli.result_text import CHANCE, SAME, row_writer, value_text
 
     write = row_writer(column.unit, [each.mean for each in found], [each.half_width for each in found])
+    first = write(found[0].mean) if found[0].mean is not None else ""
 
     def text(each: Estimate, *, is_open: bool) -> str:
         text = value_text(each.mean, write, is_bound=is_open and column.until_end)
         if not has_seeds or each.mean is None:
             return text
-        mark = CHANCE if each.may_be_chance else SAME if each.is_same else " "
+        mark = " "
+        if each.is_same:
+            mark = SAME
+        elif each.may_be_chance or (each.difference is not None and write(each.mean) == first):
+            mark = CHANCE
         return f"{text} ±{value_text(each.half_width, write)} {mark}"
 
     return [text(each, is_open=is_open) for each, is_open in zip(found, are_open, strict=True)]
