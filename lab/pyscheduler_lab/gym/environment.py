@@ -78,6 +78,9 @@ class SchedulingEnv(gymnasium.Env["NDArray[np.float32]", np.int64]):
     default profile. The reward of a pod that gets a node is its share of the GPUs of the cluster, or of its CPU if the
     cluster has no GPUs; the reward of an infeasible action is `-penalty`; otherwise the reward is 0.
 
+    To learn, give `load`, above 1. Without it, pods that wait get a node when others have ended, so the return is the
+    same for all policies that always choose a feasible node.
+
     `reset(seed=...)` repeats an episode. Raises `ConfigError` for a configuration or a load that cannot be used.
     """
 
