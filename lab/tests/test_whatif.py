@@ -596,3 +596,36 @@ def test_note_about_parts_of_gpus_that_no_profile_counts(what_if: WhatIf, tmp_pa
     (tmp_path / "sharing.yaml").write_text(sharing)
     assert "note: default/p" not in what_if([node("a", gpu=1), *parts[:1]], "--config", tmp_path / "sharing.yaml")[2]
     assert what_if([node("a", gpu=1), pod("whole")], "--profile", "default")[2] == ""
+
+
+@pytest.mark.parametrize("namespace", ["kai-resource-reservation", "reserved"])
+def test_reservation_pods_of_shared_gpus_do_not_count(answer: Answer, tmp_path: Path, namespace: str) -> None:
+    """They follow the pods that share the GPU: none is lost with its node, and new ones are not counted."""
+    sharer = pod("part", "a", owner="Job")
+    sharer["metadata"] |= {"annotations": {"gpu-fraction": "0.5"}, "labels": {"runai-gpu-group": "g"}}
+    reserving = pod("gpu-reservation-a-g", "a", gpu=1, cpu="1m")
+    reserving["metadata"] |= {"namespace": namespace, "labels": {"runai-gpu-group": "g"}}
+    file = tmp_path / "sharing.json"
+    file.write_text(
+        json.dumps(
+            {
+                **yaml.safe_load(CONFIG),
+                "profiles": [
+                    {
+                        "schedulerName": "pyscheduler",
+                        "plugins": {"multiPoint": {"enabled": [{"name": "GpuSharing"}]}},
+                        "pluginConfig": [
+                            {"name": "GpuSharing", "args": {"namespace": namespace, "allocationTimeout": "0s"}}
+                        ],
+                    }
+                ],
+            }
+        )
+    )
+    objects = [node("a", gpu=1), node("b", gpu=1), sharer, reserving]
+    code, found = answer(objects, "--config", file, "--remove-node", "a")
+    assert code == 0
+    assert found["moved"] == [{"pod": "default/part", "from": "a", "to": "b", "why": "node a was removed"}]
+    assert (found["placed_before"], found["placed_after"], found["lost"]) == (1, 1, [])
+    code, found = answer([*objects[:2], reserving], "--config", file)
+    assert (code, found["placed_before"], found["lost"]) == (0, 0, [])

@@ -54,7 +54,10 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The effect of a change on the pods of a cluster. Pods that have ended do not count; lists are sorted by pod."""
+    """The effect of a change on the pods of a cluster; lists are sorted by pod.
+
+    Pods that have ended do not count, nor do pods that a plugin creates to hold resources for others.
+    """
 
     nodes_before: int
     nodes_after: int
@@ -98,7 +101,7 @@ def what_if(dump: Dump, change: Change, runner: Runner) -> Answer:
     before = {
         name_of(pod): (pod.get("spec") or {}).get("nodeName") or ""
         for pod in dump.of_kind("Pod")
-        if not is_terminal(pod) and not pod["metadata"].get("deletionTimestamp")
+        if not (is_terminal(pod) or pod["metadata"].get("deletionTimestamp") or found.holds_for_others(pod))
     }
     moved: list[Moved] = []
     placed: list[Placed] = []

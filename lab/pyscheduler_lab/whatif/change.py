@@ -122,6 +122,7 @@ def apply_change(dump: Dump, change: Change) -> Changed:
         else:
             objects.append(_steady(one))
     objects += _claim_templates(dump)
+    objects += _namespaces(dump)
     number = 0
     for addition in change.added:
         for found in _new_nodes(dump, addition, first=number, taken=known):
@@ -171,6 +172,12 @@ def _is_part_of(one: Object, nodes: frozenset[str]) -> bool:
     if one["kind"] in {"Node", "CSINode"}:
         return one["metadata"]["name"] in nodes
     return one["kind"] == "ResourceSlice" and (one.get("spec") or {}).get("nodeName") in nodes
+
+
+def _namespaces(dump: Dump) -> list[Object]:
+    """Return the namespaces that objects of the dump name, also those of pods that are left out."""
+    names = dict.fromkeys(filter(None, (one["metadata"].get("namespace") for one in dump.objects)))
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names]
 
 
 def _claim_templates(dump: Dump) -> Iterator[Object]:

@@ -16,10 +16,11 @@ import msgspec
 from kube_objects.times import seconds_of
 from kube_testserver.cluster import EmbeddedCluster
 from kube_testserver.errors import StatusError
-from kube_testserver.resources.builtin import NAMESPACES, PODS
+from kube_testserver.resources.builtin import PODS
 from kube_testserver.resources.open_definitions import open_definition
 from kube_testserver.virtual_time import VirtualClock
 from kube_testserver.workloads.table import WORKLOAD_KINDS
+from pyscheduler.api import DecodeError, Pod, decode
 from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.framework.errors import APIError, ConfigError
 from pyscheduler.scheduler.assembly import Settings, build
@@ -30,10 +31,11 @@ from pyscheduler_lab.whatif.change import controller_kind, recreated
 from pyscheduler_lab.whatif.dump import is_terminal, key_of, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kube_testserver.store import Change
     from pyscheduler.runtime.assembly.registry import Registry
+    from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.scheduler import Scheduler
     from pyscheduler_lab.whatif.dump import Object
     from pyscheduler_lab.whatif.profiles import Chosen
@@ -76,6 +78,8 @@ class Placement:
     evicted: Mapping[str, str]
     #: The pods that have ended, and why: their node rejected them, for example.
     ended: Mapping[str, str]
+    #: Return True for a pod that a plugin creates and deletes, because it holds resources for other pods.
+    holds_for_others: Callable[[Object], bool]
     #: Virtual seconds until the last change.
     seconds: float
     #: Whether the cluster came to rest.
@@ -201,8 +205,6 @@ class _Run:
             raise ConfigError(f"{'/'.join(filter(None, key_of(one)))}: {error}") from error
         metadata = one["metadata"]
         namespace = (metadata.get("namespace") or "default") if resource.namespaced else ""
-        if namespace and registry.collection(NAMESPACES).get(namespace) is None:
-            registry.create(NAMESPACES, "", {"metadata": {"name": namespace}})
         uid = str(metadata.get("uid") or "")
         try:
             record = registry.create(resource, namespace, _unversioned(one), uid=uid)
@@ -275,9 +277,18 @@ class _Run:
             waiting=waiting,
             evicted=self._evicted,
             ended=ended,
+            holds_for_others=partial(_holds_for_others, [*scheduler.profiles.values()]),
             seconds=self._last_change - self._began,
             is_at_rest=is_at_rest,
         )
+
+
+def _holds_for_others(profiles: Sequence[Profile], pod: Object) -> bool:
+    try:
+        read = decode(Pod, msgspec.json.encode(pod))
+    except DecodeError:
+        return False
+    return any(profile.is_needed_by_others(read) is not None for profile in profiles)
 
 
 def _plural(kind: str) -> str:
