@@ -123,7 +123,7 @@ def is_case(name: str) -> bool:
 
 def titled(title: str, figures: Mapping[str, Any]) -> str:
     """Return the title of a row, marked if its figures are of old code."""
-    return f"{title} (measured on an older version)" if figures.get("stale") else title
+    return f"{title} (measured on an older version of pyscheduler)" if figures.get("stale") else title
 
 
 def case_sheet(found: Rows, before: Rows | None = None) -> Sheet:

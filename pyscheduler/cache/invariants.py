@@ -1,4 +1,4 @@
-"""A check of the cache: computes each NodeInfo again from its pods, and compares it with the cached one."""
+"""A check of the cache: computes a NodeInfo again from its node and pods, and compares it with the cached one."""
 
 from __future__ import annotations
 

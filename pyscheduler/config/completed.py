@@ -1,4 +1,4 @@
-"""Complete a configuration with the args that its plugins use, for /configz, `--write-config-to` and `config`.
+"""The configuration as /configz, the flag `--write-config-to` and the command `pyscheduler config` show it.
 
 Source: kube-scheduler 1.36, `LogOrWriteConfig`, `NewFramework`, `buildExtenders` and `NewHTTPExtender`.
 """

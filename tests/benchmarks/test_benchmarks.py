@@ -403,7 +403,8 @@ def test_old_rows_are_marked_as_stale(tmp_path: Path) -> None:
     document = results.mark_stale(file)
     assert [name for name, row in document["rows"].items() if row.get("stale")] == ["ready"]
     ready = next(row for row in program_rows(short=False) if row.name == "ready")
-    assert report.program_sheet([ready], document["rows"]).rows[0][0].endswith(" (measured on an older version)")
+    title = report.program_sheet([ready], document["rows"]).rows[0][0]
+    assert title.endswith(" (measured on an older version of pyscheduler)")
     assert "older version" not in report.case_sheet(document["rows"]).markdown()
 
 

@@ -1,4 +1,4 @@
-"""Racks: the pods of a group run in one rack. The rack with the fewest pods is preferred."""
+"""Racks: the pods of a group run in one rack. Racks with fewer pods are preferred, up to 100 pods."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,6 +1,6 @@
 """The CEL library ``format``: named formats for strings, such as ``dns1123Label``.
 
-Source: Kubernetes' CEL library ``format``; the messages are those of `k8s.io/apimachinery/pkg/util/validation`.
+Source: Kubernetes' CEL library ``format``; many messages come from `k8s.io/apimachinery/pkg/util/validation`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The types of resource slices, in which drivers publish their devices, pool by pool.
+"""The types of resource slices, in which drivers publish their devices, pool by pool, and of taints of devices.
 
 A pool may need several slices. A pool is complete if all slices of its newest generation exist; each slice says how
 many there are.
 
-Source: Kubernetes 1.36, `resource.k8s.io/v1`.
+Source: Kubernetes 1.36, `resource.k8s.io/v1` and `resource.k8s.io/v1beta2`.
 """
 
 from __future__ import annotations

@@ -242,6 +242,15 @@ async def test_a_pod_that_is_bound_already_is_a_success(binding: Binding) -> Non
     assert binding.request().phase == "Succeeded"
 
 
+async def test_a_pod_that_is_bound_elsewhere_is_a_failure(binding: Binding) -> None:
+    """Another scheduler may have bound the pod."""
+    binding.pod(scheduler_name="kai-scheduler", node_name="n1")
+    binding.order("p", "n0")
+    await binding.start(config=BINDER)
+    await binding.pass_time()
+    assert (binding.request().phase, binding.request().reason) == ("Failed", "the pod is bound to node n1")
+
+
 async def test_a_request_never_binds_a_newer_pod_of_its_name(binding: Binding) -> None:
     """The request of a deleted pod fails; the scheduler replaces it with one for the new pod."""
     binding.pod()

@@ -1,4 +1,4 @@
-"""Register the six policies with pyscheduler, which finds this module through the package's entry point."""
+"""Register the six plugins of this package; pyscheduler finds this module through the package's entry point."""
 
 from __future__ import annotations
 

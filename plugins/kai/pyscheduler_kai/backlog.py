@@ -1,6 +1,6 @@
 """The waiting jobs with their requests, kept from one scheduling round to the next.
 
-So an action can end without a look at each job: `allocate` ends as soon as no node has room for any waiting pod.
+With the requests, the scheduler sees without a look at each job that no node has room for any waiting pod.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Load, order and create the plugins of a profile, and report all mistakes of its configuration at once.
+"""Load, order and create the plugins of a profile, and report mistakes of its configuration together.
 
 Differs from kube-scheduler: pyscheduler refuses args for a plugin that is not installed; kube-scheduler ignores them.
 """

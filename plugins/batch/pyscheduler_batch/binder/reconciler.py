@@ -3,9 +3,9 @@
 The status of a request counts failed bindings, so a restarted binder continues the count.
 
 Differs from KAI's binder: each failure is counted, the phase stays `Pending` until the last failure, and a failure is
-never reported as a successful binding. A request with the UID of its pod never binds a newer pod of the same name. This
-binder refuses requests with `resourceClaimAllocations` and those for a fraction of a GPU. Source: KAI-Scheduler,
-`pkg/binder/controllers/bindrequest_controller.go`, `pkg/binder/binding/binder.go`.
+never reported as a successful binding. If a request names its pod by UID, too, it does not bind a newer pod of the same
+name. This binder refuses requests with `resourceClaimAllocations` and those for a fraction of a GPU.
+Source: KAI-Scheduler, `pkg/binder/controllers/bindrequest_controller.go`, `pkg/binder/binding/binder.go`.
 """
 
 from __future__ import annotations
@@ -222,6 +222,8 @@ class BindRequestReconciler(Plugin):
 
     async def _bind(self, request: BindRequest, pod: Pod) -> None:
         if pod.node_name:
+            if pod.node_name != request.node_name:
+                raise _Refused(f"the pod is bound to node {pod.node_name}")
             return
         if request.has_claims or request.resource_type not in _REGULAR:
             what = "resourceClaimAllocations" if request.has_claims else f"receivedResourceType {request.resource_type}"

@@ -1,6 +1,6 @@
 """Save the past use of queues in a ConfigMap, so that a restarted scheduler or a new leader continues the count.
 
-If the sums take more than 700,000 bytes, the oldest parts of the time window are left out.
+If the text would be longer than 700,000 bytes, the oldest use is left out.
 """
 
 from __future__ import annotations
