@@ -15,7 +15,14 @@ from pyscheduler_lab.traces.catalog import TRACES
 from tests.cli.conftest import Run
 
 ROOT = Path(__file__).parents[2]
-FIELDS = [*(column.name for column in COLUMNS), "deadlocks_resolved", "attempts", "unfinished", "wall_s"]
+FIELDS = [
+    *(column.name for column in COLUMNS),
+    "deadlocks_resolved",
+    "attempts",
+    "unfinished",
+    "plugin_errors",
+    "wall_s",
+]
 TRACE = """\
 job_id,arrival_s,duration_s,workers,gpu_per_worker,cpu_milli_per_worker,memory_mib_per_worker
 a,0,7200,1,8,8000,1024

@@ -23,7 +23,7 @@ def command(file: str, out: str, workers: int | None, on: str | None, columns: s
     was stopped goes on where it was. DIR/table.csv and DIR/table.parquet have the table with all columns.
     docs/how-to/sweep-and-tune.md describes FILE.
 
-    The exit code is 0, 2 for a mistake in FILE, and 3 if a cell failed or a job did not finish.
+    The exit code is 0, 2 for a mistake in FILE, and 3 if a cell failed, a job did not finish or a plugin failed.
 
     \b
       pyscheduler lab sweep sweep.yaml --out results

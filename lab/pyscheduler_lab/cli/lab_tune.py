@@ -30,7 +30,8 @@ def command(file: str, out: str, workers: int | None, on: str | None, columns: s
     use, and printed as a part of a profile. Each run writes a bundle into DIR, so a search that was stopped goes on
     where it was. docs/how-to/sweep-and-tune.md describes FILE.
 
-    The exit code is 0, 2 for a mistake in FILE, and 3 if a cell failed or a job did not finish under the best weights.
+    The exit code is 0, 2 for a mistake in FILE, and 3 if a cell failed, or if a job did not finish or a plugin failed
+    under the best weights.
 
     \b
       pyscheduler lab tune tune.yaml --out results

@@ -186,7 +186,7 @@ def command(context: click.Context, /, **options: Any) -> None:
     same seed gives the same output, byte for byte.
 
     The exit code is 0 if every scenario passed, 1 if a scenario failed, 2 if a file cannot be read, and 3 if a job of a
-    trace did not finish.
+    trace did not finish or a plugin failed in its replay.
 
     \b
       pyscheduler simulate scenarios.yaml

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pyscheduler_lab.cli.simulate_trace import SimulateOptions
     from pyscheduler_lab.results.columns import Column
-    from pyscheduler_lab.results.comparison import Estimate, PolicyResult
+    from pyscheduler_lab.results.comparison import Estimate, PolicyResult, Summary
 
 __all__ = ["compare_policies", "estimate_texts"]
 
@@ -25,7 +25,7 @@ _MOST_SHOWN: Final = 60
 def compare_policies(options: SimulateOptions, trace: str) -> None:
     """Replay a trace under the policies of `--compare` and print the results; raise `ConfigError` for a mistake.
 
-    Exit with 3 if a job did not finish under one of them.
+    Exit with 3 if a job did not finish or a plugin failed under one of them.
     """
     from pyscheduler.cli.error_output import print_line
     from pyscheduler.config.feature_gates import parse
@@ -61,7 +61,7 @@ def compare_policies(options: SimulateOptions, trace: str) -> None:
         print_line(text)
     else:
         _show(results, quotas)
-    if any(run.unfinished for each in results for run in each.runs):
+    if any(run.unfinished or run.plugin_errors for each in results for run in each.runs):
         sys.exit(3)
 
 
@@ -83,7 +83,7 @@ def _quotas(text: str | None) -> dict[str, int] | None:
 
 
 def _show(results: Sequence[PolicyResult], quotas: Mapping[str, int]) -> None:
-    """Print the quotas, a row for each column of results, the waits of the teams, and why jobs did not finish."""
+    """Print the quotas, a row for each column of results, the waits of the teams, and what went wrong."""
     from pyscheduler_lab.cli.result_text import curve, legend, print_columns, row_texts
     from pyscheduler_lab.results.columns import COLUMNS
     from pyscheduler_lab.results.comparison import estimates
@@ -126,13 +126,18 @@ def _show(results: Sequence[PolicyResult], quotas: Mapping[str, int]) -> None:
         for team in quotas
     ]
     print_columns([["mean wait", *names], *waits])
+
+    def name_of(run: Summary) -> str:
+        return f"{run.policy}, seed {run.seed}" if has_seeds else run.policy
+
     lines = [
-        f"{each.policy}{f', seed {run.seed}' if has_seeds else ''}: {why.jobs} of {run.cells['jobs']:.0f} jobs "
+        f"{name_of(run)}: {why.jobs} of {run.cells['jobs']:.0f} jobs "
         f"{'never ran' if why.outcome == 'never_ran' else 'did not finish'}: {why.reason}: {why.message}"
         for each in results
         for run in each.runs
         for why in run.unfinished
     ]
+    lines += [f"{name_of(run)}: {error}" for each in results for run in each.runs for error in run.plugin_errors]
     for line in ["", *lines] if lines else ():
         click.echo(line.removesuffix(": "))
 

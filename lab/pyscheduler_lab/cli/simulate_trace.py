@@ -111,7 +111,10 @@ def noted_workload(settings: RunSettings) -> Workload:
 
 
 def replay(options: SimulateOptions, trace: str) -> None:
-    """Replay a trace and print the results; raise `ConfigError` for a mistake. Exit with 3 if a job did not finish."""
+    """Replay a trace and print the results; raise `ConfigError` for a mistake.
+
+    Exit with 3 if a job did not finish or a plugin failed.
+    """
     from pyscheduler.cli.error_output import print_line
     from pyscheduler.config.feature_gates import parse
     from pyscheduler_lab.results.bundle import new_folder, write_bundle
@@ -132,9 +135,10 @@ def replay(options: SimulateOptions, trace: str) -> None:
         print_line(summary_as_json(summary))
     else:
         _show(summary.cells, done, is_open=bool(summary.unfinished))
-    if summary.unfinished:
-        for line in _unfinished_lines(done.tables):
-            click.echo(f"error: {line}", err=True)
+    errors = [*_unfinished_lines(done.tables), *map(str, summary.plugin_errors)]
+    for line in errors:
+        click.echo(f"error: {line}", err=True)
+    if errors:
         sys.exit(3)
 
 
@@ -237,4 +241,6 @@ def _rows(cells: Mapping[str, float | None], done: Run, *, is_open: bool) -> Ite
         yield f"phase {phase.name}", f"{spent}, {phase.attempts} attempts"
     for kind, number in report.warnings.items():
         yield "warning", f"{number} x {kind}"
+    for each in report.plugin_errors:
+        yield "plugin errors", f"{each.times} x {each.plugin or '-'} at {each.point}"
     yield "time", f"{report.wall_s:.1f} s"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["chosen_columns", "engine_options", "report_problems", "run_cells", "show_lines"]
 
 _COLUMNS: Final = "finished,wait_mean_s,wait_p90_s,jct_mean_s,gpu_utilisation,fragmentation"
-#: How many cells with unfinished jobs are named.
+#: How many cells with unfinished jobs, and how many errors of plugins, are named.
 _MOST_NAMED: Final = 10
 
 
@@ -110,7 +110,10 @@ def show_lines(lines: Sequence[Line], columns: Sequence[Column]) -> None:
 
 
 def report_problems(outcomes: Sequence[Outcome]) -> int:
-    """Print how many cells failed, and the cells with unfinished jobs; return 3 if there are any, otherwise 0."""
+    """Print how many cells failed, and the cells with unfinished jobs or errors of plugins.
+
+    Return 3 if there are any, otherwise 0.
+    """
     failed = sum(bool(each.error) for each in outcomes)
     unfinished = [each for each in outcomes if each.unfinished]
     for each in unfinished[:_MOST_NAMED]:
@@ -118,6 +121,11 @@ def report_problems(outcomes: Sequence[Outcome]) -> int:
         click.echo(f"error: {each.cell.name}: {text}", err=True)
     if len(unfinished) > _MOST_NAMED:
         click.echo(f"error: {len(unfinished) - _MOST_NAMED} more cells have unfinished jobs", err=True)
+    plugin_errors = [f"{each.cell.name}: {error}" for each in outcomes for error in each.plugin_errors]
+    for line in plugin_errors[:_MOST_NAMED]:
+        click.echo(f"error: {line}", err=True)
+    if len(plugin_errors) > _MOST_NAMED:
+        click.echo(f"error: {len(plugin_errors) - _MOST_NAMED} more errors of plugins", err=True)
     if failed:
         click.echo(f"error: {failed} of {len(outcomes)} cells failed; the same command runs them again", err=True)
-    return 3 if failed or unfinished else 0
+    return 3 if failed or unfinished or plugin_errors else 0

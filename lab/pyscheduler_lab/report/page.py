@@ -88,7 +88,20 @@ def _parts(runs: Sequence[RunSeries], title: str, texts_of: RowTexts) -> Iterato
         yield f"<figcaption>{escape(caption)}</figcaption></figure>\n"
     yield "</main>\n"
     yield from _table(runs, texts_of)
-    yield from _unfinished(runs)
+    unfinished = [
+        (number, (run.name, str(each.jobs), each.outcome, each.reason, each.message))
+        for number, run in enumerate(runs)
+        for each in run.unfinished
+    ]
+    head = ("run", "jobs", "outcome", "reason", "message")
+    yield from _list("unfinished", "Jobs that did not finish", head, unfinished)
+    errors = [
+        (number, (run.name, each.plugin, each.point, str(each.times), each.message))
+        for number, run in enumerate(runs)
+        for each in run.plugin_errors
+    ]
+    head = ("run", "plugin", "extension point", "errors", "first message")
+    yield from _list("plugin-errors", "Errors of plugins", head, errors)
     yield f'<script type="application/json" id="data">{_json(runs)}</script>\n'
     yield f"<script>\n{_resource('page.js')}</script>\n</body>\n</html>\n"
 
@@ -113,15 +126,14 @@ def _table(runs: Sequence[RunSeries], texts_of: RowTexts) -> Iterator[str]:
         yield f"<p>{escape(_BOUND)}</p>\n"
 
 
-def _unfinished(runs: Sequence[RunSeries]) -> Iterator[str]:
-    rows = [(number, run, each) for number, run in enumerate(runs) for each in run.unfinished]
+def _list(name: str, heading: str, head: Sequence[str], rows: Sequence[tuple[int, Sequence[str]]]) -> Iterator[str]:
+    """Yield a table, whose rows each have the number of their run; nothing without rows."""
     if not rows:
         return
-    yield '<h2>Jobs that did not finish</h2>\n<div class="wide"><table id="unfinished">\n<thead><tr>'
-    yield "".join(f'<th scope="col">{name}</th>' for name in ("run", "jobs", "outcome", "reason", "message"))
+    yield f'<h2>{heading}</h2>\n<div class="wide"><table id="{name}">\n<thead><tr>'
+    yield "".join(f'<th scope="col">{each}</th>' for each in head)
     yield "</tr></thead>\n<tbody>\n"
-    for number, run, each in rows:
-        cells = (run.name, str(each.jobs), each.outcome, each.reason, each.message)
+    for number, cells in rows:
         yield f'<tr data-run="{number}">' + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>\n"
     yield "</tbody>\n</table></div>\n"
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from pyscheduler_lab.results.columns import Cells, Unfinished, cells_of, classes_of, unfinished_of
 from pyscheduler_lab.results.measures import Measures
+from pyscheduler_lab.simulation.replay_report import PluginErrors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,6 +61,7 @@ class RunSeries(msgspec.Struct, frozen=True, kw_only=True):
     teams: list[TeamSeries]
     cells: Cells
     unfinished: list[Unfinished]
+    plugin_errors: list[PluginErrors]
 
 
 def names_of(bundles: Sequence[Bundle]) -> list[str]:
@@ -102,6 +104,7 @@ def series_of_run(bundle: Bundle, name: str) -> RunSeries:
         teams=teams[:_MOST_TEAMS],
         cells=cells_of(measures),
         unfinished=unfinished_of(bundle.tables),
+        plugin_errors=bundle.plugin_errors,
     )
 
 

@@ -22,6 +22,7 @@ from pyscheduler_lab.results.provenance import Checkout, checkout, sha256_of_pat
 from pyscheduler_lab.results.settings import FILES, RunSettings
 from pyscheduler_lab.results.tables import TABLES, Tables
 from pyscheduler_lab.simulation.policies import policy_named
+from pyscheduler_lab.simulation.replay_report import PluginErrors
 from pyscheduler_lab.traces.catalog import TRACES
 
 if TYPE_CHECKING:
@@ -89,6 +90,11 @@ class Bundle:
     folder: Path
     run: RunFile
     tables: Tables
+
+    @property
+    def plugin_errors(self) -> list[PluginErrors]:
+        """The errors of plugins; none if an older version wrote the bundle."""
+        return msgspec.convert(self.run.counts.get("plugin_errors", []), list[PluginErrors])
 
     def local_settings(self) -> RunSettings:
         """Return the settings with the copies of the bundle in place of the files."""

@@ -23,6 +23,7 @@ from pyscheduler_lab.results.columns import (
 )
 from pyscheduler_lab.results.intervals import bootstrap_interval, student_interval
 from pyscheduler_lab.results.tables import UNFINISHED
+from pyscheduler_lab.simulation.replay_report import PluginErrors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -57,6 +58,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     unfinished_teams: frozenset[str]
     deadlocks_resolved: int
     attempts: int
+    plugin_errors: list[PluginErrors]
     wall_s: float
 
 
@@ -124,6 +126,7 @@ def summary_of(run: Run) -> Summary:
         ),
         deadlocks_resolved=run.report.deadlocks_resolved,
         attempts=run.report.attempts,
+        plugin_errors=run.report.plugin_errors,
         wall_s=run.report.wall_s,
     )
 
@@ -174,6 +177,7 @@ def _as_object(summary: Summary) -> dict[str, Any]:
         "deadlocks_resolved": summary.deadlocks_resolved,
         "attempts": summary.attempts,
         "unfinished": summary.unfinished,
+        "plugin_errors": summary.plugin_errors,
         "wall_s": summary.wall_s,
     }
 

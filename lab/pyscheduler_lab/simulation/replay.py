@@ -24,6 +24,7 @@ import attrs
 from kube_testserver.virtual_time import VirtualClock
 from kube_testserver.wire import new_uid
 from pyscheduler.framework.errors import APIError
+from pyscheduler.framework.plugin_failures import error_text
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler_lab.simulation.gpu_profile import RESERVATIONS, with_gpu_sharing
@@ -33,13 +34,14 @@ from pyscheduler_lab.simulation.queue_plan import batch_definitions
 from pyscheduler_lab.simulation.replay_cluster import DecisionCluster, ServedCluster
 from pyscheduler_lab.simulation.replay_meter import Meter
 from pyscheduler_lab.simulation.replay_objects import NAMESPACE, group_of, pod_of
-from pyscheduler_lab.simulation.replay_report import Phase, ReplayReport
+from pyscheduler_lab.simulation.replay_report import Phase, PluginErrors, ReplayReport
 from pyscheduler_lab.simulation.scheduler_process import SchedulerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler.config.types import Configuration
+    from pyscheduler.framework.plugin_failures import PluginFailure
     from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.runtime.tie_break import Ties
     from pyscheduler.scheduler.scheduler import Scheduler
@@ -182,6 +184,9 @@ class Replay:
         self._counts = _Counts()
         self._process = SchedulerProcess(self._clock, self._build)
         self._scheduler = self._process.build()
+        #: The first message of a plugin that failed, by plugin and extension point.
+        self._first_errors: dict[tuple[str, str], str] = {}
+        self._scheduler.plugin_failures.listeners.append(self._note_failure)
         profile = self._scheduler.profiles[config.profiles[0].scheduler_name]
         self._scheduler_name = profile.name
         self._table = registry.dialect_table()
@@ -357,6 +362,10 @@ class Replay:
     def _now(self) -> float:
         return self._clock.now() - self._began
 
+    def _note_failure(self, failure: PluginFailure) -> None:
+        text = error_text(failure.error) + (f", {failure.place}" if failure.place else "")
+        self._first_errors.setdefault((failure.plugin, failure.point), text)
+
     def _reserved(self) -> Iterator[str]:
         return (held.pod.name for held in self._scheduler.waiting_pods.all())
 
@@ -386,6 +395,7 @@ class Replay:
         )
 
     def _report(self, wall_seconds: float) -> ReplayReport:
+        times = self._scheduler.plugin_failures.counts
         return ReplayReport(
             jobs=len(self._jobs),
             finished=self._finished,
@@ -394,6 +404,10 @@ class Replay:
             attempts=self._scheduler.cycles,
             attempts_by_result=dict(sorted(self._counts.attempts.items())),
             warnings=dict(sorted(self._counts.warnings.items())),
+            plugin_errors=[
+                PluginErrors(plugin=key[0], point=key[1], times=times[key], message=message)
+                for key, message in sorted(self._first_errors.items())
+            ],
             phases=self._phases,
             wall_s=round(wall_seconds, 3),
         )

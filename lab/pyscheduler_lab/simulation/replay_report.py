@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Phase", "ReplayReport"]
+__all__ = ["Phase", "PluginErrors", "ReplayReport"]
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,6 +15,20 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
     wall_s: float
     cpu_s: float
+
+
+class PluginErrors(msgspec.Struct, frozen=True, kw_only=True):
+    """The errors of one plugin at one extension point; `message` is the first one, with the line that raised it."""
+
+    plugin: str
+    point: str
+    times: int
+    message: str
+
+    def __str__(self) -> str:
+        """Return one line: plugin, number of errors, extension point, and the first message."""
+        whose = f'plugin "{self.plugin}"' if self.plugin else "code of a plugin"
+        return f"{whose} failed at {self.point}, {self.times} x, first with {self.message}"
 
 
 class ReplayReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,5 +44,7 @@ class ReplayReport(msgspec.Struct, frozen=True, kw_only=True):
     attempts_by_result: dict[str, int]
     #: Warnings by kind, as in pyscheduler_warnings_total.
     warnings: dict[str, int]
+    #: By plugin and extension point, in order. If there are any, the results are not those of the policy.
+    plugin_errors: list[PluginErrors]
     phases: list[Phase]
     wall_s: float

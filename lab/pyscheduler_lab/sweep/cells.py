@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyscheduler_lab.results.columns import Cells
     from pyscheduler_lab.results.settings import RunSettings
     from pyscheduler_lab.results.tables import Tables
+    from pyscheduler_lab.simulation.replay_report import PluginErrors
     from pyscheduler_lab.sweep.plan import Cell, Plan
 
 __all__ = ["Outcome", "open_folder", "run_cell"]
@@ -50,6 +51,7 @@ class Outcome:
     cells: Cells | None = None
     #: Number of jobs that did not finish.
     unfinished: int = 0
+    plugin_errors: Sequence[PluginErrors] = ()
     error: str = ""
     #: The bundle was there before.
     is_old: bool = False
@@ -75,7 +77,7 @@ def run_cell(cell: Cell, *, folder: Path, command: Sequence[str]) -> Outcome:
     try:
         bundle = _bundle_of(cell.settings, folder / cell.name)
         if bundle is not None:
-            return _outcome(cell, bundle.tables, is_old=True)
+            return _outcome(cell, bundle.tables, bundle.plugin_errors, is_old=True)
         done = play(workload_of(cell.settings), policy_of(cell.settings), cell.settings)
         part = folder / _PARTIAL / uuid4().hex
         write_bundle(part, done, command)
@@ -84,16 +86,21 @@ def run_cell(cell: Cell, *, folder: Path, command: Sequence[str]) -> Outcome:
         target.parent.mkdir(parents=True, exist_ok=True)
         # Only now: a sweep that is killed before leaves no incomplete results under the name of the cell.
         part.rename(target)
-        return _outcome(cell, done.tables, is_old=False)
+        return _outcome(cell, done.tables, done.report.plugin_errors, is_old=False)
     except ConfigError as error:
         return Outcome(cell=cell, error="; ".join(error.problems))
     except Exception as error:  # noqa: BLE001 - the other cells go on
         return Outcome(cell=cell, error=f"{type(error).__name__}: {error} ({error_place(error)})")
 
 
-def _outcome(cell: Cell, tables: Tables, *, is_old: bool) -> Outcome:
-    unfinished = sum(each.jobs for each in unfinished_of(tables))
-    return Outcome(cell=cell, cells=cells_of(Measures.of(tables)), unfinished=unfinished, is_old=is_old)
+def _outcome(cell: Cell, tables: Tables, plugin_errors: Sequence[PluginErrors], *, is_old: bool) -> Outcome:
+    return Outcome(
+        cell=cell,
+        cells=cells_of(Measures.of(tables)),
+        unfinished=sum(each.jobs for each in unfinished_of(tables)),
+        plugin_errors=plugin_errors,
+        is_old=is_old,
+    )
 
 
 def _bundle_of(settings: RunSettings, folder: Path) -> Bundle | None:
