@@ -1,4 +1,4 @@
-"""Plugins that fail: every output of a replay names them."""
+"""Plugins that fail: a replay ends although they fail in each attempt, and every output names them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from lab.tests.conftest import Run
 from lab.tests.test_bundle import HEAD
-from pyscheduler import QueueSortPlugin
+from pyscheduler import QueueSortPlugin, ScorePlugin
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler.runtime.assembly.registry import Registry
 
@@ -34,6 +35,21 @@ class Unsorted(QueueSortPlugin):
         raise KeyError("no key")
 
 
+class Unscored(ScorePlugin):
+    """Fails for the pods of jobs whose names begin with its prefix, as often as its limit says."""
+
+    name: ClassVar[str] = "Unscored"
+    prefix = ""
+    limit = 10**9
+    calls = 0
+
+    def score_nodes(self, state: Any, pod: Any, nodes: Any) -> Any:
+        if pod.name.startswith(self.prefix) and Unscored.calls < self.limit:
+            Unscored.calls += 1
+            raise ValueError("no score")
+        return np.zeros(len(nodes), dtype=np.int64)
+
+
 @pytest.fixture(autouse=True)
 def _plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Install the plugins of this file."""
@@ -41,18 +57,21 @@ def _plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     def with_these(**options: Any) -> Registry:
         registry = discover(**options)
         registry.add("Unsorted", Unsorted)
+        registry.add("Unscored", Unscored)
         return registry
 
     for module in ("results.runs", "simulation.policies"):
         monkeypatch.setattr(f"pyscheduler_lab.{module}.discover", with_these)
+    monkeypatch.setattr(Unscored, "calls", 0)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Write a trace of two jobs and a profile."""
+    """Write a trace of two jobs and two profiles."""
     (tmp_path / "jobs.csv").write_text(HEAD + "a1,a,0,600,1,8,8000,1024\na2,a,1,600,1,8,8000,1024\n")
     disabled = "    queueSort: {disabled: [{name: PrioritySort}]}\n"
     (tmp_path / "unsorted.yaml").write_text(PROFILE % "Unsorted" + disabled)
+    (tmp_path / "unscored.yaml").write_text(PROFILE % "Unscored")
     return tmp_path
 
 
@@ -60,6 +79,45 @@ def replay(run: Run, folder: Path, config: str, *arguments: object, nodes: str =
     """Replay the trace with a profile."""
     words = ("--trace", folder / "jobs.csv", "--nodes", nodes, "--config", folder / config)
     return run("simulate", *words, *arguments)
+
+
+@pytest.mark.parametrize("fidelity", ["full", "decisions"])
+def test_replay_ends_if_a_plugin_fails_in_each_attempt(fidelity: str, folder: Path, run: Run) -> None:
+    """It ends an hour after the last arrival, and not after twelve; the jobs have the reason."""
+    code, out, err = replay(run, folder, "unscored.yaml", "--fidelity", fidelity, "-o", "json")
+    found = json.loads(out)
+    (errors,) = found["plugin_errors"]
+    assert (code, errors["plugin"], errors["point"]) == (3, "Unscored", "Score")
+    assert 2 * 60 <= errors["times"] == found["attempts"] <= 2 * 3600 / 5
+    first, second, third = [line for line in err.splitlines() if line.startswith("error: ")]
+    reason = 'running Score plugins: plugin "Unscored" failed with: ValueError: no score'
+    assert (first, second) == (f"error: job a1 never ran: {reason}", f"error: job a2 never ran: {reason}")
+    assert third.startswith('error: plugin "Unscored" failed at Score, ')
+
+
+@pytest.mark.parametrize("limit", [10, 100])
+def test_replay_goes_on_if_the_errors_end(limit: int, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plugin that recovers within a while places its pods; the run is still marked."""
+    monkeypatch.setattr(Unscored, "limit", limit)
+    code, out, _ = replay(run, folder, "unscored.yaml", "-o", "json")
+    found = json.loads(out)
+    assert (code, found["finished"], found["unfinished"]) == (3, 2, [])
+    assert [each["times"] for each in found["plugin_errors"]] == [limit]
+
+
+@pytest.mark.slow
+def test_replay_goes_on_while_another_pod_is_unschedulable(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only errors end a replay early: a pod that was rejected may fit later, so its retries come first."""
+    monkeypatch.setattr(Unscored, "prefix", "a2")
+    with (folder / "jobs.csv").open("a") as file:
+        file.write("wide,a,2,600,1,16,8000,1024\n")
+    words = ("--pod-max-in-unschedulable-pods-duration", "30m", "--fidelity", "decisions", "-o", "json")
+    code, out, _ = replay(run, folder, "unscored.yaml", *words, nodes="3x8gpu")
+    assert code == 3
+    (errors,) = json.loads(out)["plugin_errors"]
+    assert errors["times"] > 3 * 3600 / 10
 
 
 def test_table_and_bundle_name_the_plugin(folder: Path, run: Run) -> None:

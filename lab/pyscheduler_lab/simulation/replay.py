@@ -65,6 +65,8 @@ _STRIDE_SECONDS: Final = 3600.0
 #: If nothing runs, arrives or is bound for this long, the waiting jobs will wait forever: every default window, lease
 #: and wait of a plugin is shorter. At least twice the time after which every pod is retried.
 _STUCK_SECONDS: Final = 4 * 3600.0
+#: If each waiting pod had at least as many errors in a row, and nothing else can happen, the errors will not end.
+_MOST_ERRORS: Final = 60
 #: A controller creates the workers of an evicted job again after this time, in seconds.
 _RESTART_SECONDS: Final = 1.0
 #: The group plugins' counter of deadlocks, and its labels for resolved deadlocks.
@@ -282,7 +284,8 @@ class Replay:
 
     async def _until(self, over: Callable[[], bool], progress: Callable[[Progress], object]) -> None:
         while not over():
-            await self._clock.advance(_STRIDE_SECONDS, at_rest=self.meter.look)
+            seconds = min(_STRIDE_SECONDS, self._error_seconds) if self._counts.attempts["error"] else _STRIDE_SECONDS
+            await self._clock.advance(seconds, at_rest=self.meter.look)
             self._process.require()
             progress(self._progress())
 
@@ -294,7 +297,21 @@ class Replay:
             if self.node_changes.is_expected:
                 return False
             last_event = max(last_event, self.node_changes.last_event)
-        return not self.meter.running and self._now() - last_event >= self._stuck_seconds
+        if self.meter.running:
+            return False
+        quiet = self._now() - last_event
+        return quiet >= self._stuck_seconds or (quiet >= self._error_seconds and self._has_only_errors())
+
+    @property
+    def _error_seconds(self) -> float:
+        """The longest time of `_MOST_ERRORS` attempts that end with an error."""
+        return _MOST_ERRORS * self._config.pod_max_backoff_seconds
+
+    def _has_only_errors(self) -> bool:
+        """Return True if each waiting pod is retried again and again because of an error, such as that of a plugin."""
+        queue = self._scheduler.queue
+        waiting = [queue.get(pod.uid) for pod in queue.pending_pods()]
+        return bool(waiting) and all(each is not None and each.consecutive_errors >= _MOST_ERRORS for each in waiting)
 
     def _submit(self, job: Job) -> None:
         """Create the objects of a job, as a user does."""
