@@ -119,6 +119,27 @@ def test_preemption_is_replayed_alike(config: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 4])
+def test_preemption_of_gangs_is_replayed_alike(seed: int) -> None:
+    """Gangs and single pods of several priorities, which evict each other on nodes of two models.
+
+    So many events come at one instant that the watch lets the event loop turn among them.
+    """
+    jobs = crowd(
+        25,
+        seed=seed,
+        workers=lambda rng: rng.choice([1, 1, 2, 4]),
+        gpus=lambda rng: rng.choice([1, 2, 4]),
+        gpu_models=lambda rng: rng.choice([(), (), ("A100",), ("A100", "T4")]),
+        priority=lambda rng: rng.choice([0, 0, 100, 1000]),
+    )
+    jobs = [attrs.evolve(job, min_workers=max(1, job.workers - 1)) for job in jobs]
+    found = assert_twins(replays(jobs, "", nodes="2x8gpu:A100,2x4gpu:T4"), has_equal_attempts=False)
+    evicted = [run["job"].name for run in found["runs"] if len(run["spans"]) > 1]
+    assert len(evicted) >= 5, f"only {evicted} were evicted"
+
+
+@pytest.mark.slow
 def test_shared_gpus_are_replayed_alike() -> None:
     """Workers with parts of GPUs get devices, which the plugin writes to their annotations."""
     jobs = crowd(30, gpus=lambda _: 1, gpu_milli=lambda rng: rng.choice([200, 500, 1000]), workers=lambda _: 1)

@@ -266,8 +266,7 @@ class DecisionCluster:
 
     def waiting(self, namespace: str) -> Mapping[str, str]:
         """Return by name, in order, why the pods without a node wait."""
-        reasons = self.objects.reasons
-        return {pod.name: reasons[pod.uid] for pod in self.objects.pods(namespace) if pod.uid in reasons}
+        return {pod.name: why for pod in self.objects.pods(namespace) if (why := self.objects.reason_of(pod))}
 
     def tolerations(self, namespace: str, pod: str) -> Sequence[Toleration]:
         """Return the tolerations of a pod; none if it does not exist."""

@@ -119,9 +119,8 @@ class Session:
         """Return why a pod (`namespace/name`) waits, as its condition says it; "" if it does not, or was not tried."""
         namespace, _, name = pod.rpartition("/")
         found = self.cluster.get(Pod, name, namespace)
-        return self.cluster.reasons.get(found.uid, "") if found is not None else ""
+        return self.cluster.reason_of(found) if found is not None else ""
 
     def reasons(self) -> Mapping[str, str]:
         """Return why pods wait, by key of the pod."""
-        waiting = self.cluster.reasons
-        return {pod.key: waiting[pod.uid] for pod in self.cluster.pods() if pod.uid in waiting}
+        return {pod.key: why for pod in self.cluster.pods() if (why := self.cluster.reason_of(pod))}

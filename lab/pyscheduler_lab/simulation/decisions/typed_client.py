@@ -16,6 +16,7 @@ from pyscheduler.cluster.real.local_copy import CopyLister
 from pyscheduler.cluster.real.rate_limit import TokenBucket
 from pyscheduler.framework.errors import TransportError
 from pyscheduler.scheduler.ports import Transport
+from pyscheduler_lab.simulation.decisions.typed_cluster import WAITS
 
 if TYPE_CHECKING:
     import random
@@ -32,7 +33,6 @@ __all__ = ["TypedClient", "TypedTransport"]
 
 K = TypeVar("K", bound=KubeObject)
 
-_WAITS: Final = "PodScheduled"
 #: A watch lets the event loop turn after so many changes (`cluster.real.pacing`).
 _SLICE: Final = 25
 
@@ -293,14 +293,12 @@ class TypedClient:
         self._cluster.delete(Pod, pod.name, pod.namespace, uid=pod.uid)
 
     async def patch_pod_status(self, pod: Pod, patch: Mapping[str, Any]) -> None:
-        """Apply a strategic merge patch to a pod's status; of a condition that says why it waits, keep the message."""
+        """Apply a strategic merge patch to a pod's status; announce no condition that only says why the pod waits."""
         await self._turn()
         status = patch["status"]
-        conditions = status.get("conditions", ())
-        for condition in conditions:
-            if condition["type"] == _WAITS:
-                self._cluster.note_wait(pod, condition["message"])
-        if status.keys() != {"conditions"} or any(each["type"] != _WAITS for each in conditions):
+        if status.keys() == {"conditions"} and [each["type"] for each in status["conditions"]] == [WAITS]:
+            self._cluster.note_wait(pod, status["conditions"][0])
+        else:
             self._cluster.patch_pod_status(pod, patch)
 
     async def _turn(self) -> None:

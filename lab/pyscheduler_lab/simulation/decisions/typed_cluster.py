@@ -4,8 +4,8 @@ A `TypedCluster` does what decisions depend on: it fills in defaults and the pri
 applies patches. A pod that is deleted with a grace period stays until its kubelet has ended it. A write calls the
 listeners.
 
-Differs from an API server: objects are not validated. There are no quotas, no webhooks and no permissions. A pod has no
-condition that says why the pod waits; the message is in `reasons`.
+Differs from an API server: objects are not validated. There are no quotas, no webhooks and no permissions. If only the
+condition that says why a pod waits changes, the change is not announced, and the version stays.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ from pyscheduler.api import (
     Namespace,
     ObjectMeta,
     Pod,
+    PodCondition,
     PriorityClass,
     decode,
+    encode,
 )
 from pyscheduler.framework.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError
 
@@ -44,11 +46,14 @@ if TYPE_CHECKING:
     from kube_objects.clock import Clock
     from pyscheduler.api import PodSpec, PodStatus, ResourceKind
 
-__all__ = ["Binding", "Collection", "TypedCluster"]
+__all__ = ["WAITS", "Binding", "Collection", "TypedCluster"]
 
 K = TypeVar("K", bound=KubeObject)
 
 Manifest = dict[str, Any]
+
+#: The condition that says why a pod waits.
+WAITS: Final = "PodScheduled"
 
 _DEFINITION: Final = "CustomResourceDefinition"
 _DEFAULT_NAMESPACE: Final = "default"
@@ -133,8 +138,6 @@ class TypedCluster:
         self._classes.listeners.append(lambda _change, _item: self._specs.clear())
         #: All bindings so far, in order.
         self.bindings: list[Binding] = []
-        #: By uid of a pod, the message of the condition that says why the pod waits.
-        self.reasons: dict[str, str] = {}
 
     # --- kinds -----------------------------------------------------------------------------------
 
@@ -189,6 +192,11 @@ class TypedCluster:
     def pods(self, namespace: str = "") -> list[Pod]:
         """Return all pods in the order of their keys."""
         return self.objects(Pod, namespace)
+
+    @staticmethod
+    def reason_of(pod: Pod) -> str:
+        """Return why a pod waits, as its condition says it; "" if it does not, or was not tried."""
+        return next((each.message for each in pod.status.conditions if each.type == WAITS and not pod.node_name), "")
 
     def text_of(self, item: KubeObject) -> bytes:
         """Return an object as JSON, with the fields that its type does not have."""
@@ -348,11 +356,10 @@ class TypedCluster:
         labels = {name: node.labels[name] for name in _TOPOLOGY_LABELS if name in node.labels} if node else {}
         metadata = replace(found.metadata, labels={**found.labels, **labels}) if labels else found.metadata
         self.bindings.append(Binding(self.clock.now(), found.key, node_name))
-        self.reasons.pop(found.uid, None)
         spec = replace(found.spec, node_name=node_name)
         status = found.status
-        if status.nominated_node_name:
-            status = replace(status, nominated_node_name="")
+        if status.conditions or status.nominated_node_name:
+            status = replace(status, nominated_node_name="", conditions=_without_wait(status))
         self.put(found, replace(found, metadata=metadata, spec=spec, status=status))
 
     def put(self, old: K, new: K) -> K:
@@ -378,7 +385,7 @@ class TypedCluster:
         old = self.existing(kind, name, namespace)
         _check_preconditions(old, patch.get("metadata") or {})
         wanted = {"status": patch.get("status")} if status else {key: patch[key] for key in patch if key != "status"}
-        before = msgspec.to_builtins(old)
+        before = _manifest(old)
         whole = apply_merge_patch(before, wanted)
         metadata = whole["metadata"]
         for field in ("name", "namespace", "uid", "resourceVersion"):
@@ -394,16 +401,26 @@ class TypedCluster:
         """Apply a strategic merge patch to a pod's status, in which conditions merge by type."""
         found = self._present(pod)
         lists = merge_lists("", "v1", "Pod")
-        before = msgspec.to_builtins(found)
+        before = _manifest(found)
         whole = apply_strategic_patch(lists, before, {"status": patch.get("status") or {}})
         if whole != before:
             self.put(found, self._decoded(Pod, whole))
 
-    def note_wait(self, pod: Pod, message: str) -> None:
-        """Note why a pod waits; raise `NotFoundError` if the pod is gone."""
+    def note_wait(self, pod: Pod, condition: Mapping[str, Any]) -> None:
+        """Write why a pod waits; raise `NotFoundError` if the pod is gone.
+
+        The change is announced only if the pod is nominated: each update of such a pod counts as a new nomination.
+        """
         found = self._present(pod)
-        if not found.node_name:
-            self.reasons[found.uid] = message
+        if found.node_name:
+            return
+        noted = msgspec.convert(condition, PodCondition)
+        status = replace(found.status, conditions=(noted, *_without_wait(found.status)))
+        new = replace(found, status=status)
+        if status.nominated_node_name:
+            self.put(found, new)
+        else:
+            self._pods.items[found.key] = new
             self._pods.omit()
 
     def _present(self, pod: Pod) -> Pod:
@@ -437,13 +454,17 @@ class TypedCluster:
             self._drop(self.collection_of(kind), item)
         elif item.metadata.deletion_timestamp is None:
             end = format_time(self.clock.wall() + period)
-            metadata = replace(item.metadata, deletion_timestamp=end, deletion_grace_period_seconds=period)
+            metadata = replace(
+                item.metadata,
+                deletion_timestamp=end,
+                deletion_grace_period_seconds=period,
+                generation=item.metadata.generation + bool(item.metadata.generation),
+            )
             self.put(item, replace(item, metadata=metadata))
 
     def _drop(self, collection: Collection, item: KubeObject) -> None:
         del collection.items[item.key]
         collection.sources.pop(item.key, None)
-        self.reasons.pop(item.uid, None)
         if collection is self._pods:
             collection.omit()  # a pod is marked first, even if it is deleted at once
         gone = replace(item, metadata=replace(item.metadata, resource_version=self._next_version()))
@@ -454,8 +475,17 @@ def _key(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
+def _manifest(item: KubeObject) -> Manifest:
+    manifest: Manifest = msgspec.json.decode(encode(item))  # has lists, where `to_builtins` has tuples
+    return manifest
+
+
 def _not_found(kind: str, name: str) -> NotFoundError:
     return NotFoundError(f'{kind} "{name}" not found', status=404, reason="NotFound")
+
+
+def _without_wait(status: PodStatus) -> tuple[PodCondition, ...]:
+    return tuple(each for each in status.conditions if each.type != WAITS)
 
 
 def _refusal(pod: Pod) -> str:
