@@ -10,7 +10,7 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,12 @@ import pyarrow.parquet
 import pytest
 
 from lab.tests.conftest import Run, other_hash_seed
-from pyscheduler_lab.results.bundle import write_bundle
+from pyscheduler_lab.results.bundle import read_bundle, write_bundle
+from pyscheduler_lab.results.provenance import local_code, versions
 from pyscheduler_lab.results.runs import run as play_settings
 from pyscheduler_lab.results.settings import RunSettings
+from pyscheduler_lab.results.verification import other_code
+from tests.integration.test_bad_input import install
 
 RECOMPUTE = Path(__file__).with_name("recompute.py")
 TABLES = ("jobs", "pods", "timeline", "nodes")
@@ -201,6 +204,68 @@ def test_bundle_says_where_it_comes_from(written: Path) -> None:
         table = pyarrow.parquet.read_table(out / f"{name}.parquet")
         assert recorded["tables"][name]["rows"] == len(rows) == table.num_rows
         assert list(rows[0]) == table.column_names
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Put a distribution with a plugin on the path of modules; return its folder."""
+    install(tmp_path / "project", "mine", "", helper="x = 1\n")
+    monkeypatch.syspath_prepend(tmp_path / "project")
+    versions.cache_clear()
+    yield tmp_path / "project"
+    versions.cache_clear()
+    local_code.cache_clear()
+
+
+def code_of(project: Path) -> str | None:
+    """Return the hash of the code of the distribution; None if its version is enough."""
+    local_code.cache_clear()
+    return local_code().get("mine")
+
+
+def test_code_of_a_folder_is_part_of_the_origin(project: Path) -> None:
+    """Of `pip install -e`, all Python files count, without environments; of other installations, the installed ones."""
+    assert versions()["mine"] == "1.0"
+    assert code_of(project) is None
+    origin = project / "mine-1.0.dist-info/direct_url.json"
+    origin.write_text(json.dumps({"url": project.as_uri(), "dir_info": {"editable": True}}))
+    first = code_of(project)
+    assert first is not None
+    for path in (".venv/lib/a.py", "env/pyvenv.cfg", "env/lib/a.py", "results.csv"):
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).touch()
+    assert code_of(project) == first
+    (project / "inner").mkdir()
+    (project / "inner/module.py").touch()
+    second = code_of(project)
+    (project / "helper.py").write_text("x = 2\n")
+    assert len({first, second, code_of(project)}) == 3
+    origin.write_text(json.dumps({"url": project.as_uri(), "dir_info": {}}))
+    installed = [code_of(project)]
+    for digest in ("a", "b"):
+        record = f"helper.py,sha256={digest},6\nmine.py,sha256=c,0\nmine-1.0.dist-info/RECORD,,\n"
+        (project / "mine-1.0.dist-info/RECORD").write_text(record)
+        installed.append(code_of(project))
+    assert None not in installed
+    assert len({*installed}) == 3
+
+
+def test_code_of_the_checkout_is_known_by_its_commit(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tracked projects of the checkout have no hash; without a checkout, they have one."""
+    assert not {name for name in local_code() if "pyscheduler" in name}
+    monkeypatch.setattr("pyscheduler_lab.results.provenance.checkout", lambda: None)
+    assert code_of(project) is None
+    assert "kube-pyscheduler-lab" in local_code()
+
+
+def test_bundle_without_hashes_of_code_is_not_known_to_be_equal(out: Path, project: Path) -> None:
+    """Such as a bundle of an earlier version, if the plugin is now one of a folder."""
+    bundle = read_bundle(out)
+    assert not [*other_code(bundle)]
+    origin = project / "mine-1.0.dist-info/direct_url.json"
+    origin.write_text(json.dumps({"url": project.as_uri(), "dir_info": {"editable": True}}))
+    local_code.cache_clear()
+    assert [*other_code(bundle)] == ["mine does not come from an index; run.json has no hash of its Python files"]
 
 
 def test_evicted_pods_have_rows_of_their_own(tmp_path: Path, compared: Callable[..., int]) -> None:

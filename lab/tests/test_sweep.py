@@ -30,6 +30,7 @@ from pyscheduler_lab.sweep.engines import open_engine
 from pyscheduler_lab.sweep.plan import Cell, read_plan, workload_of
 from pyscheduler_lab.traces import Trace
 from tests import processes
+from tests.integration.test_bad_input import hooks, install
 
 #: Packs, where the default profile spreads.
 PACKING = """\
@@ -39,6 +40,15 @@ profiles:
 - pluginConfig:
   - name: NodeResourcesFit
     args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}, {name: memory, weight: 1}]}}
+"""
+#: A plugin that prefers one node.
+PLUGIN = """\
+from pyscheduler import ScorePlugin
+
+
+class Mine(ScorePlugin):
+    def score(self, state, pod, node):
+        return 100 if node.name.endswith("0") else 0
 """
 SWEEP = """\
 traces: jobs.csv
@@ -176,6 +186,41 @@ def test_only_missing_and_changed_cells_run_again(folder: Path, run: Run) -> Non
     with (moved / "sweep.yaml").open("a") as file:
         file.write("ties: first\n")
     assert run("sweep", moved / "sweep.yaml", "--out", moved / "out", "--workers", 1)[1].startswith("4 cells\n")
+
+
+@pytest.mark.slow
+def test_changed_code_of_a_plugin_runs_its_cells_again(folder: Path) -> None:
+    """The version of a plugin that is installed with `pip install -e` stays the same; the hash of its files changes."""
+    project = folder / "project"
+    env = install(project, "mine", hooks("Mine", "mine_plugin:Mine"), mine_plugin=PLUGIN)
+    origin = {"url": project.as_uri(), "dir_info": {"editable": True}}
+    (project / "mine-1.0.dist-info/direct_url.json").write_text(json.dumps(origin))
+    (folder / "mine.yaml").write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{plugins: {multiPoint: {enabled: [{name: Mine, weight: 99}]}}}]\n"
+    )
+    (folder / "sweep.yaml").write_text("traces: jobs.csv\nmerge_vcs: true\nclusters: 3x8gpu\nprofiles: mine.yaml\n")
+
+    def lab(*arguments: str) -> tuple[str, str]:
+        done = subprocess.run(
+            (sys.executable, "-m", "pyscheduler", "lab", *arguments),
+            env={**os.environ, **env},
+            cwd=folder,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout.partition("\n")[0], done.stderr
+
+    sweep = ("sweep", "sweep.yaml", "--out", "out", "--workers", "1")
+    assert lab(*sweep) == ("1 cells", "")
+    assert lab(*sweep) == ("1 cells, 1 of them with a bundle from before", "")
+    (project / "mine_plugin.py").write_text(PLUGIN.replace('"0"', '"1"'))
+    bundle = str(next(folder.glob("out/**/run.json")).parent)
+    text, err = lab("verify", bundle)
+    assert "row 1" in text
+    assert err == "note: mine has other Python files than in the run\n"
+    assert lab(*sweep) == ("1 cells", "")
 
 
 @pytest.mark.slow

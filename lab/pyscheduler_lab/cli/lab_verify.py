@@ -31,7 +31,7 @@ def command(folder: str) -> None:
     """
     from pyscheduler.cli.error_output import exits_after_mistakes
     from pyscheduler_lab.results.bundle import bundles_in
-    from pyscheduler_lab.results.verification import other_versions
+    from pyscheduler_lab.results.verification import other_code
 
     with exits_after_mistakes(2):
         bundles = bundles_in(Path(folder))
@@ -44,7 +44,7 @@ def command(folder: str) -> None:
             if not lines:
                 click.echo(f"{bundle.folder}: {bundle.tables.jobs.num_rows} jobs, equal")
             else:
-                for line in other_versions(bundle):
+                for line in other_code(bundle):
                     click.echo(f"note: {line}", err=True)
     if differs:
         sys.exit(1)

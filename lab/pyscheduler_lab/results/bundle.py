@@ -18,7 +18,14 @@ import pyarrow.parquet
 
 from pyscheduler.framework.errors import ConfigError, os_error_text
 from pyscheduler_lab.clusters.cluster import NODE_LISTS
-from pyscheduler_lab.results.provenance import Checkout, checkout, sha256_of_path, sha256_of_text, versions
+from pyscheduler_lab.results.provenance import (
+    Checkout,
+    checkout,
+    local_code,
+    sha256_of_path,
+    sha256_of_text,
+    versions,
+)
 from pyscheduler_lab.results.settings import FILES, RunSettings
 from pyscheduler_lab.results.tables import TABLES, Tables
 from pyscheduler_lab.simulation.policies import policy_named
@@ -75,6 +82,8 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True):
     inputs: dict[str, Input]
     python: str
     versions: dict[str, str]
+    #: SHA-256 of the Python files of distributions that do not come from an index, by name.
+    local_code: dict[str, str] = {}
     checkout: Checkout | None
     tables: dict[str, TableFile]
     #: Counts of the replay: attempts, warnings, the dialect of groups.
@@ -135,6 +144,7 @@ def write_bundle(folder: Path, run: Run, command: Sequence[str]) -> RunFile:
         inputs={name: _keep(folder, name, value) for name in FILES if (value := getattr(run.settings, name))},
         python=platform.python_version(),
         versions=versions(),
+        local_code=local_code(),
         checkout=checkout(),
         tables=files,
         counts=report,

@@ -1,28 +1,34 @@
-"""The origin of a run: the versions of the code, the commit of a checkout, hashes of files."""
+"""The origin of a run: the versions of the code, the commit of a checkout, hashes of code and of files."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import subprocess
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import msgspec
 
 from pyscheduler.framework.hooks import ENTRY_POINT_GROUP
 
 if TYPE_CHECKING:
-    import os
+    from collections.abc import Iterator
+    from importlib.metadata import Distribution
 
-__all__ = ["Checkout", "checkout", "sha256_of_path", "sha256_of_text", "versions"]
+__all__ = ["Checkout", "checkout", "local_code", "sha256_of_path", "sha256_of_text", "versions"]
 
 _GIT_SECONDS: Final = 10.0
 _LAB: Final = "kube-pyscheduler-lab"
 #: The name at the begin of a requirement.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+#: Folders with one of these files hold an environment of Python, not code of a project.
+_ENVIRONMENT: Final = ("pyvenv.cfg", "conda-meta")
 
 
 class Checkout(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +61,7 @@ def versions() -> dict[str, str]:
 @cache
 def checkout() -> Checkout | None:
     """Return the commit of the checkout that this module lies in; None for an installed package."""
-    root = next((each for each in Path(__file__).parents if (each / ".git").exists()), None)
+    root = _root()
     if root is None:
         return None
     try:
@@ -64,6 +70,63 @@ def checkout() -> Checkout | None:
     except (OSError, subprocess.SubprocessError):  # no git, or not a repository that it may read
         return None
     return Checkout(commit=commit, is_changed=bool(status))
+
+
+@cache
+def local_code() -> dict[str, str]:
+    """Return the SHA-256 of the Python files of each distribution of `versions` that does not come from an index.
+
+    Such a distribution keeps its version when its code changes. For `pip install -e`, the files of its folder count,
+    without tracked folders of the checkout, for which the commit counts. For others, the installed files count.
+    """
+    known = _tracked_projects()
+    found = {}
+    for name in versions():
+        each = distribution(name)
+        text = each.read_text("direct_url.json")  # the installer writes it unless the files came from an index
+        if text is None:
+            continue
+        origin = msgspec.json.decode(text)
+        if not origin.get("dir_info", {}).get("editable"):
+            found[name] = sha256_of_text("".join(sorted(_installed_files(each))))
+            continue
+        folder = Path(url2pathname(urlsplit(origin["url"]).path)).resolve()
+        if folder not in known:
+            found[name] = sha256_of_text("".join(sorted(_python_files(folder))))
+    return found
+
+
+def _installed_files(each: Distribution) -> Iterator[str]:
+    """Yield the names and hashes of the Python files of a distribution, as its installer wrote them."""
+    for file in each.files or ():
+        if file.suffix == ".py" and file.hash is not None:
+            yield f"{file.as_posix()} {file.hash.value}\n"
+
+
+def _python_files(root: Path) -> Iterator[str]:
+    """Yield the names and hashes of the Python files below a folder, without hidden folders and environments."""
+    for parent, folders, files in os.walk(root):
+        here = Path(parent)
+        folders[:] = [
+            name
+            for name in folders
+            if not name.startswith(".") and not any((here / name / each).exists() for each in _ENVIRONMENT)
+        ]
+        for path in (here / name for name in files if name.endswith(".py")):
+            yield f"{path.relative_to(root).as_posix()} {sha256_of_path(path)}\n"
+
+
+def _tracked_projects() -> set[Path]:
+    """Return the folders of projects that belong to the checkout."""
+    root = _root()
+    if root is None or checkout() is None:
+        return set()
+    return {(root / line).parent.resolve() for line in _git(root, "ls-files", "*pyproject.toml").splitlines()}
+
+
+def _root() -> Path | None:
+    """Return the folder of the checkout that this module lies in."""
+    return next((each for each in Path(__file__).parents if (each / ".git").exists()), None)
 
 
 def _git(root: Path, *arguments: str) -> str:

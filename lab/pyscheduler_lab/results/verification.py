@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyscheduler_lab.results.bundle import sha256_of_input
-from pyscheduler_lab.results.provenance import sha256_of_path, versions
+from pyscheduler_lab.results.provenance import local_code, sha256_of_path, versions
 from pyscheduler_lab.results.runs import run
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyscheduler_lab.results.bundle import Bundle
     from pyscheduler_lab.simulation.replay import Progress
 
-__all__ = ["altered_files", "changed_inputs", "differences", "other_versions"]
+__all__ = ["altered_files", "changed_inputs", "differences", "other_code"]
 
 
 def altered_files(bundle: Bundle) -> Iterator[str]:
@@ -39,12 +39,18 @@ def changed_inputs(bundle: Bundle) -> Iterator[str]:
             yield f"{name} {each.name}: this version has another content under the name than the run had"
 
 
-def other_versions(bundle: Bundle) -> Iterator[str]:
-    """Yield a line for each distribution that has another version than in the run."""
+def other_code(bundle: Bundle) -> Iterator[str]:
+    """Yield a line for each distribution that has another version or other Python files than in the run."""
     installed = versions()
     for name, version in bundle.run.versions.items():
         if installed.get(name, version) != version:
             yield f"{name} is {installed[name]}; the run had {version}"
+    recorded, found = bundle.run.local_code, local_code()
+    for name in sorted(recorded.keys() | found.keys()):
+        if name in recorded and recorded[name] != found.get(name):
+            yield f"{name} has other Python files than in the run"
+        elif name not in recorded:
+            yield f"{name} does not come from an index; run.json has no hash of its Python files"
 
 
 def differences(bundle: Bundle, *, progress: Callable[[Progress], object] = lambda _: None) -> Iterator[str]:

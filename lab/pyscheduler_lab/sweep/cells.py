@@ -1,6 +1,6 @@
 """Run a cell (one run of a sweep), unless the folder of the sweep has its results already.
 
-Stored results count only if they are complete, and have the same settings, inputs and versions of the code.
+Stored results count only if they are complete, and have the same settings, inputs and code.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pyscheduler.framework.plugin_failures import error_place
 from pyscheduler_lab.results.bundle import read_bundle, sha256_of_input, write_bundle
 from pyscheduler_lab.results.columns import cells_of, unfinished_of
 from pyscheduler_lab.results.measures import Measures
-from pyscheduler_lab.results.provenance import checkout
+from pyscheduler_lab.results.provenance import checkout, local_code
 from pyscheduler_lab.results.runs import play, policy_of
 from pyscheduler_lab.results.settings import FILES
-from pyscheduler_lab.results.verification import altered_files, other_versions
+from pyscheduler_lab.results.verification import altered_files, other_code
 from pyscheduler_lab.sweep.plan import workload_of
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def open_folder(path: str, plan: Plan) -> Path:
 
 def run_cell(cell: Cell, *, folder: Path, command: Sequence[str]) -> Outcome:
     """Return the results of a cell: those of its bundle, or of a run that writes the bundle. Never raises."""
+    local_code()  # It is cached: the bundle records the files as they are before the plugins are loaded.
     try:
         bundle = _bundle_of(cell.settings, folder / cell.name)
         if bundle is not None:
@@ -104,7 +105,7 @@ def _outcome(cell: Cell, tables: Tables, plugin_errors: Sequence[PluginErrors], 
 
 
 def _bundle_of(settings: RunSettings, folder: Path) -> Bundle | None:
-    """Return the bundle in a folder if it is what these settings, inputs and versions give; otherwise None."""
+    """Return the bundle in a folder if it is what these settings, inputs and the code give; otherwise None."""
     try:
         bundle = read_bundle(folder)
     except ConfigError:
@@ -115,4 +116,4 @@ def _bundle_of(settings: RunSettings, folder: Path) -> Bundle | None:
     inputs = {name: sha256_of_input(name, value) for name in FILES if (value := getattr(settings, name))}
     recorded = {name: each.sha256 for name, each in run.inputs.items()}
     is_current = is_same and inputs == recorded and run.checkout == checkout()
-    return bundle if is_current and not any(other_versions(bundle)) and not any(altered_files(bundle)) else None
+    return bundle if is_current and not any(other_code(bundle)) and not any(altered_files(bundle)) else None
