@@ -629,3 +629,7 @@ def test_reservation_pods_of_shared_gpus_do_not_count(answer: Answer, tmp_path: 
     assert (found["placed_before"], found["placed_after"], found["lost"]) == (1, 1, [])
     code, found = answer([*objects[:2], reserving], "--config", file)
     assert (code, found["placed_before"], found["lost"]) == (0, 0, [])
+    # A cluster that shares no GPU yet has no such namespace: the answer adds it.
+    fresh = [node("a", gpu=1), pod("first")]
+    fresh[1]["metadata"]["annotations"] = {"gpu-fraction": "0.5"}
+    assert answer(fresh, "--config", file)[1]["placed"] == [{"pod": "default/first", "to": "a"}]

@@ -126,7 +126,7 @@ def _shown(text: str) -> str:
 
 
 def _range(least: float, most: float) -> str:
-    return f"of {least:g} or more" if most >= _MOST else f"from {least:g} to {most:.12g}"
+    return f"of {least:.12g} or more" if most >= _MOST else f"from {least:.12g} to {most:.12g}"
 
 
 @attrs.frozen

@@ -121,7 +121,7 @@ class _Run:
 
     async def place(self) -> Placement:
         scheduler = self._process.build()
-        self._store_all()
+        self._store_all(_namespaces(scheduler))
         lifecycle = self._cluster.lifecycle()
         lifecycle.start()
         self._position = self._pods.position_after(self._cluster.store.version)
@@ -152,14 +152,14 @@ class _Run:
 
     # --- the objects -----------------------------------------------------------------------------
 
-    def _store_all(self) -> None:
+    def _store_all(self, namespaces: Sequence[Object]) -> None:
         objects = self._objects
         # A definition that this server does not accept is replaced by one that keeps every field.
         for definition in self._definitions():
             self._define(definition)
         others = [one for one in objects if one["kind"] not in {_DEFINITION, "Pod"}]
         others.sort(key=lambda one: _FIRST.index(one["kind"]) if one["kind"] in _FIRST else len(_FIRST))
-        for one in (*others, *_missing_classes(objects)):
+        for one in (*namespaces, *others, *_missing_classes(objects)):
             self._store(one)
         for pod in objects:
             if pod["kind"] == "Pod":
@@ -281,6 +281,12 @@ class _Run:
             seconds=self._last_change - self._began,
             is_at_rest=is_at_rest,
         )
+
+
+def _namespaces(scheduler: Scheduler) -> list[Object]:
+    """Return the namespaces in which plugins create objects; users add them before they enable such a plugin."""
+    names = {name for need in scheduler.needs if "create" in need.rule.verbs for name in need.rule.namespaces}
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in sorted(names)]
 
 
 def _holds_for_others(profiles: Sequence[Profile], pod: Object) -> bool:
