@@ -200,7 +200,9 @@ def test_trace_made_in_python() -> None:
         pytest.param(
             [HEAD, ROW.replace("j,", "J_1,")], "line 2, column name: name 'J_1' cannot be the name", id="name"
         ),
-        pytest.param([HEAD, ROW, ROW], "two jobs have the name j", id="twice"),
+        pytest.param(
+            [HEAD, ROW, ROW.replace("j,", "k,"), ROW], "two jobs have the name j: line 2 and line 4", id="twice"
+        ),
         pytest.param(
             [f"{HEAD},gpu_milli", f"{ROW.replace(',1,', ',0,')},500"],
             "line 2, column gpu_milli: gpu_milli is 500, but a worker has 0 GPUs",
@@ -211,6 +213,11 @@ def test_trace_made_in_python() -> None:
             ["name,cpu_milli,memory_mib,num_gpu,gpu_milli", "a,1,1,0,500"],
             "line 2, column gpu_milli: gpu_milli is 500, but a worker has 0 GPUs",
             id="part of no GPU in openb",
+        ),
+        pytest.param(
+            [f"{HEAD},priority", f"{ROW},3000000000"],
+            "column priority: the value is '3000000000'; it must be a number from -2147483648 to 1000000000",
+            id="priority",
         ),
         pytest.param([f"{HEAD},gpu_milli", f"{ROW},1001"], "column gpu_milli: the value is '1001'", id="over one GPU"),
         pytest.param(
@@ -268,6 +275,23 @@ def test_mistakes_in_a_trace_are_reported(tmp_path: Path, lines: list[str], comp
         Trace.read(trace)
     assert raised.value.source == trace
     assert complaint in " ".join(raised.value.problems)
+
+
+def test_mistakes_of_ten_lines_are_reported_at_once(tmp_path: Path) -> None:
+    """The first mistake of each line, also before a line with too few values."""
+    wrong = ROW.replace("40", "long").replace("32Gi", "32GB")
+    trace = write(tmp_path / "t.csv", HEAD, wrong, ROW, ROW.replace("16", "0"), "j,a,3")
+    with pytest.raises(ConfigError) as raised:
+        Trace.read(trace)
+    assert [problem.partition(":")[0] for problem in raised.value.problems] == [
+        "line 2, column duration",
+        "line 4, column workers",
+        "line 5 has no workers, gpu, cpu, memory",
+    ]
+    with pytest.raises(ConfigError) as raised:
+        Trace.read(write(tmp_path / "many.csv", HEAD, *[wrong] * 30))
+    *first, last = raised.value.problems
+    assert (len(first), last) == (10, "nothing after line 11 was read")
 
 
 def test_unreadable_trace_is_reported(tmp_path: Path) -> None:

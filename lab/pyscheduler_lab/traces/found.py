@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
 
+from pyscheduler.framework.errors import ConfigError
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pyscheduler_lab.data.tables import Row, Table
     from pyscheduler_lab.traces.job import Job
 
-__all__ = ["SHAPES", "Found", "Shape", "checked", "passed_on"]
+__all__ = ["SHAPES", "Found", "Shape", "checked", "found_in_table", "passed_on"]
+
+#: The most lines of a file whose mistakes an error names.
+_MOST_MISTAKES: Final = 10
 
 Shape: TypeAlias = Literal["worker", "nodepack"]
 
@@ -26,10 +31,38 @@ class Found:
     """The jobs of a file, with notes for the user."""
 
     jobs: Sequence[Job]
+    #: The place of each job in the file, as in `line 7`; empty if jobs have no place.
+    places: Sequence[str] = ()
     #: The virtual clusters of the file share one cluster, such as the namespaces of a dump.
     is_one_cluster: bool = False
     #: Numbers of jobs or pods that were left out or changed, by reason; and names of columns that are not read.
     notes: Mapping[str, int | str] = attrs.field(factory=dict)
+
+
+def found_in_table(table: Table, read: Callable[[Row, int], Job], *, known: Collection[str]) -> Found:
+    """Return the jobs of a table; `read` returns the job of a row, given the number of rows before it.
+
+    `known` are the columns that are read. Raises `ConfigError` with the first mistake of each row, for ten rows.
+    """
+    jobs: list[Job] = []
+    places: list[str] = []
+    problems: list[str] = []
+    try:
+        for number, row in enumerate(table.rows):
+            try:
+                jobs.append(read(row, number))
+            except ConfigError as error:
+                problems += error.problems
+                if len(problems) >= _MOST_MISTAKES:
+                    problems.append(f"nothing after {row.place} was read")
+                    break
+            else:
+                places.append(row.place)
+    except ConfigError as error:  # where the next row begins is not known
+        problems += error.problems
+    if problems:
+        raise ConfigError(*problems, source=table.source)
+    return Found(jobs=jobs, places=places, notes=passed_on(table, known))
 
 
 def passed_on(table: Table, known: Collection[str]) -> dict[str, str]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler_lab.traces.found import Found, checked, passed_on
+from pyscheduler_lab.traces.found import checked, found_in_table
 from pyscheduler_lab.traces.job import LONGEST_SECONDS, MOST_WORKERS, Job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyscheduler_lab.data.tables import Row, Table
-    from pyscheduler_lab.traces.found import Shape
+    from pyscheduler_lab.traces.found import Found, Shape
 
 __all__ = ["is_gang_table", "read_gang_table"]
 
@@ -41,8 +41,7 @@ def read_gang_table(table: Table, shape: Shape | None) -> Found:
     if shape == "nodepack" and not has_nodepack:
         raise ConfigError("shape: the trace has no columns for nodepack; use worker", source=table.source)
     packed = has_nodepack and shape != "worker"
-    jobs = [_job(row, packed=packed) for row in table.rows]
-    return Found(jobs=jobs, notes=passed_on(table, _READ | {_MEMORY_PART}))
+    return found_in_table(table, lambda row, _: _job(row, packed=packed), known=_READ | {_MEMORY_PART})
 
 
 def _job(row: Row, *, packed: bool) -> Job:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler_lab.traces.found import Found, checked, passed_on
+from pyscheduler_lab.traces.found import checked, found_in_table
 from pyscheduler_lab.traces.job import LONGEST_SECONDS, Job
 from pyscheduler_lab.traces.schema import gpu_milli, models_of
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyscheduler_lab.data.tables import Row, Table
+    from pyscheduler_lab.traces.found import Found
 
 __all__ = ["is_openb_table", "read_openb_table"]
 
@@ -32,9 +33,7 @@ def is_openb_table(columns: Sequence[str]) -> bool:
 def read_openb_table(table: Table) -> Found:
     """Return the tasks, each as a job of one worker."""
     has_times = all(column in table.columns for column in _TIMES)
-    rows = enumerate(table.rows)
-    jobs = [_job(row, None if has_times else number) for number, row in rows]
-    return Found(jobs=jobs, notes=passed_on(table, _READ))
+    return found_in_table(table, lambda row, number: _job(row, None if has_times else number), known=_READ)
 
 
 def _job(row: Row, number: int | None) -> Job:

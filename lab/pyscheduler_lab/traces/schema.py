@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from kube_objects.names import label_value_errors
-from pyscheduler_lab.traces.found import Found, checked, passed_on
+from pyscheduler_lab.traces.found import checked, found_in_table
 from pyscheduler_lab.traces.job import LONGEST_SECONDS, MOST_GPUS, MOST_WORKERS, WHOLE_GPU, Job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyscheduler_lab.data.tables import Row, Table
+    from pyscheduler_lab.traces.found import Found
 
 __all__ = ["COLUMNS", "REQUIRED", "Column", "read_jobs", "row_of"]
 
@@ -69,17 +70,16 @@ _LEAST_PRIORITY: Final = -2_147_483_648
 
 
 def read_jobs(table: Table) -> Found:
-    """Return the jobs of a table with the columns of the schema; raise `ConfigError` for the first wrong value."""
+    """Return the jobs of a table with the columns of the schema; raise `ConfigError` for wrong values."""
     table.require(REQUIRED, "a trace of jobs")
-    jobs = [_job(row, number) for number, row in enumerate(table.rows, start=1)]
-    return Found(jobs=jobs, notes=passed_on(table, _KNOWN))
+    return found_in_table(table, _job, known=_KNOWN)
 
 
 def _job(row: Row, number: int) -> Job:
     workers = row.whole("workers", 1, least=1, most=MOST_WORKERS)
     gpus = row.whole("gpu", int(row.whole("gpu_milli", 0, most=WHOLE_GPU) > 0), most=MOST_GPUS)
     job = Job(
-        name=row.text("name", f"job-{number}"),
+        name=row.text("name", f"job-{number + 1}"),
         arrival=row.seconds("arrival", most=LONGEST_SECONDS),
         duration=row.seconds("duration", most=LONGEST_SECONDS, may_be_endless=True),
         workers=workers,

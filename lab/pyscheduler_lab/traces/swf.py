@@ -74,6 +74,7 @@ def read_swf(content: bytes, source: str, shape: Shape | None, columns: Mapping[
     _check(columns, source)
     header: dict[str, int] = {}
     jobs: list[Job] = []
+    places: list[str] = []
     notes: Counter[str] = Counter()
     rows = [*_rows(content, source, header)]
     processors = _processors_per_node(header)
@@ -96,7 +97,8 @@ def read_swf(content: bytes, source: str, shape: Shape | None, columns: Mapping[
             if job.workers * job.cpu_milli != count * 1000:
                 notes["jobs with more CPUs than processors, because all pods of a job are equal"] += 1
             jobs.append(job)
-    return Found(jobs=jobs, is_one_cluster=True, notes=notes)
+            places.append(row.place)
+    return Found(jobs=jobs, places=places, is_one_cluster=True, notes=notes)
 
 
 class _Line(Row):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ from pyscheduler_lab.traces.schema import COLUMNS, read_jobs, row_of
 from pyscheduler_lab.traces.swf import is_swf, read_swf
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler_lab.traces.found import Found, Shape
     from pyscheduler_lab.traces.job import Job
@@ -62,9 +61,8 @@ class Trace:
             problem = next(job.problems(), None)
             if problem is not None:
                 raise ConfigError(f"job {job.name}: {problem}", source=where)
-        twice = [name for name, number in Counter(job.name for job in self.jobs).items() if number > 1]
-        if twice:
-            raise ConfigError(f"two jobs have the name {twice[0]}", source=where)
+        for job, _ in _same_names(self.jobs):
+            raise ConfigError(f"two jobs have the name {job.name}", source=where)
         if not self.sha256:
             object.__setattr__(self, "sha256", hashlib.sha256(self.as_csv().encode()).hexdigest())
 
@@ -91,6 +89,7 @@ class Trace:
         jobs = _of_vc(found, vc, str(path), merge_vcs=merge_vcs)
         if not jobs:
             raise ConfigError("the trace has no jobs", source=str(path))
+        _check_names(jobs, found, str(path))
         return cls(
             jobs=jobs,
             name=str(source) if entry is not None else path.name.partition(".")[0],
@@ -124,6 +123,24 @@ class Trace:
     def shares_gpus(self) -> bool:
         """Return True if a job requests parts of GPUs."""
         return any(job.shares_gpus for job in self.jobs)
+
+
+def _same_names(jobs: Iterable[Job]) -> Iterator[tuple[Job, Job]]:
+    """Yield each job that has the name of an earlier one, after the earlier one."""
+    seen: dict[str, Job] = {}
+    for job in jobs:
+        if job.name in seen:
+            yield seen[job.name], job
+        seen[job.name] = job
+
+
+def _check_names(jobs: Iterable[Job], found: Found, source: str) -> None:
+    """Raise `ConfigError` with the places of two jobs of the file that have the same name."""
+    if found.places:
+        for one, other in _same_names(jobs):
+            places = {id(job): place for job, place in zip(found.jobs, found.places, strict=True)}
+            text = f"two jobs have the name {one.name}: {places[id(one)]} and {places[id(other)]}"
+            raise ConfigError(text, source=source)
 
 
 def _of_schema(columns: Mapping[str, str]) -> Mapping[str, str]:
