@@ -88,5 +88,5 @@ async def ends_with_its_server(number: signal.Signals) -> None:
         demo.send(number)
         code = await demo.ended()
     await until_gone(server)
-    assert code == (-signal.SIGKILL if number == signal.SIGKILL else 1)
+    assert code == (-signal.SIGKILL if number == signal.SIGKILL else 130)
     assert not any("Traceback" in line for line in demo.err), demo.err

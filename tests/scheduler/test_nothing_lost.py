@@ -63,7 +63,7 @@ def test_no_history_loses_a_pod() -> None:
 def test_a_long_history_with_all_faults_loses_no_pod() -> None:
     """A few long histories, the same at every run, in which each event, each fault and each failure happens."""
     counts: Counter[str] = Counter()
-    for seed in range(2 + settings.default.max_examples // 10):
+    for seed in range(1, 3 + settings.default.max_examples // 10):
         rng = random.Random(seed)
         world = RandomHistory(seed)
         names = sorted(EVENTS)
