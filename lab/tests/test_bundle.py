@@ -17,13 +17,12 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from lab.tests.conftest import Run, other_hash_seed
+from lab.tests.conftest import Run, install, other_hash_seed
 from pyscheduler_lab.results.bundle import read_bundle, write_bundle
 from pyscheduler_lab.results.provenance import local_code, versions
 from pyscheduler_lab.results.runs import run as play_settings
 from pyscheduler_lab.results.settings import RunSettings
 from pyscheduler_lab.results.verification import other_code
-from tests.integration.test_bad_input import install
 
 RECOMPUTE = Path(__file__).with_name("recompute.py")
 TABLES = ("jobs", "pods", "timeline", "nodes")

@@ -20,7 +20,7 @@ import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 
-from lab.tests.conftest import Run, other_hash_seed
+from lab.tests.conftest import Run, hooks, install, other_hash_seed
 from lab.tests.recompute import estimates_of, numbers_of
 from lab.tests.test_bundle import HEAD, crowded
 from pyscheduler_lab.cli.lab_sweep import command
@@ -29,8 +29,6 @@ from pyscheduler_lab.sweep.cells import Outcome
 from pyscheduler_lab.sweep.engines import open_engine
 from pyscheduler_lab.sweep.plan import Cell, read_plan, workload_of
 from pyscheduler_lab.traces import Trace
-from tests import processes
-from tests.integration.test_bad_input import hooks, install
 
 #: Packs, where the default profile spreads.
 PACKING = """\
@@ -288,31 +286,6 @@ def test_changed_file_is_read_again_in_the_same_process(folder: Path) -> None:
         counts.append(len(workload_of(plan.places[0].settings).jobs))
     assert counts == [len(crowded(jobs).splitlines()) - 1 for jobs in (4, 7)]
     assert counts[0] < counts[1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("what", ["imports", "cells"])
-def test_interrupted_sweep_prints_one_line(folder: Path, what: str) -> None:
-    """Ctrl-C reaches all processes of the terminal. None prints a traceback, none is left, and bundles are kept."""
-    (folder / "sweep.yaml").write_text(SWEEP.replace("seeds: 2", "seeds: 100"))
-    out = folder / "out"
-    command = (sys.executable, "-m", "pyscheduler", "lab", "sweep", str(folder / "sweep.yaml"), "--out", str(out))
-    sweep = processes.popen(*command, "--workers", "2")
-    try:
-        # The processes begin to import modules when the folder is there.
-        wanted = ".sweep.yaml" if what == "imports" else "jobs/*/*/seed-*/run.json"
-        deadline = time.monotonic() + processes.PATIENCE_SECONDS
-        while not [*out.glob(wanted)]:
-            assert sweep.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        os.killpg(sweep.pid, signal.SIGINT)
-        # The pipes close when all processes have ended.
-        text, err = sweep.communicate(timeout=processes.PATIENCE_SECONDS)
-        assert (sweep.returncode, text, err.strip()) == (130, "", "interrupted")
-        assert len([*out.glob("jobs/*/*/seed-*/run.json")]) >= (what == "cells")
-    finally:
-        processes.kill(sweep)
 
 
 def ended(cell: Cell) -> Outcome:

@@ -20,12 +20,12 @@ from deploy.monitoring.dashboards import DASHBOARDS
 from deploy.monitoring.rules import RULES, Rule
 from kube_objects.clock import LoopClock
 from kube_testserver.cluster import EmbeddedCluster
+from lab.tests.conftest import hooks, install
 from tests.deploy import mixin
 from tests.deploy.prometheus import Prometheus, prometheus, tools
 from tests.integration.alert_faults import PLUGIN, Trial, add_system, compete, configuration
 from tests.integration.conftest import Served
 from tests.integration.programs import free_port, program
-from tests.integration.test_bad_input import hooks, install
 from tests.processes import PATIENCE_SECONDS
 
 #: All faults and repairs take no longer, in seconds, on an idle machine.

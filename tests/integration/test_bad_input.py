@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kube_pyscheduler import main
+from lab.tests.conftest import hooks, install
 from tests.integration.programs import program
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -136,28 +137,6 @@ async def test_a_server_that_cannot_be_reached(master: str, expected: str) -> No
 
 
 # Plugins
-
-
-def install(folder: Path, name: str, hooks: str, **modules: str) -> dict[str, str]:
-    """Put a distribution of one hook module into `folder`; return the environment that finds it."""
-    package = name.replace("-", "_")
-    info = folder / f"{package}-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[pyscheduler]\n{name} = {package}\n")
-    (folder / f"{package}.py").write_text(hooks)
-    for module, text in modules.items():
-        (folder / f"{module}.py").write_text(text)
-    return {"PYTHONPATH": str(folder)}
-
-
-def hooks(name: str, target: str) -> str:
-    """Return a hook module that offers one plugin."""
-    return (
-        "from pyscheduler import hookimpl\n\n\n"
-        "@hookimpl\n"
-        f"def pyscheduler_register(registry):\n    registry.add({name!r}, {target!r})\n"
-    )
 
 
 PLUGIN = (

@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from kube_testserver.serving.faults import Fault
+from lab.tests.conftest import hooks, install
 from pyscheduler.cli.demo.audit import audit
 from pyscheduler.serving import watchdog
 from pyscheduler.testing import pod_manifest
 from tests.integration.conftest import Served
 from tests.integration.programs import free_port, nodes, program, served
-from tests.integration.test_bad_input import NOBODY, hooks, install
+from tests.integration.test_bad_input import NOBODY
 from tests.integration.test_stop import until_hit
 from tests.processes import PATIENCE_SECONDS
 

@@ -11,9 +11,9 @@ import attrs
 import pytest
 import yaml
 
+from lab.tests.conftest import hooks, install
 from pyscheduler.testing import pod_manifest
 from tests.integration.programs import free_port, nodes, program, served
-from tests.integration.test_bad_input import hooks, install
 from tests.serving.pem import Authority
 
 pytestmark = pytest.mark.slow

@@ -7,9 +7,10 @@ import signal
 from pathlib import Path
 
 from kube_testserver.serving.faults import Fault
+from lab.tests.conftest import hooks, install
 from tests.integration.conftest import Served
 from tests.integration.programs import FAST, Api, free_port, nodes, pods, program
-from tests.integration.test_bad_input import ENABLED, PLUGIN, hooks, install
+from tests.integration.test_bad_input import ENABLED, PLUGIN
 
 #: How long a plugin takes to be imported, in seconds: so long that no busy machine blocks a loop.
 IMPORT_SECONDS = 4

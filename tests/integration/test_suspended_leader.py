@@ -6,9 +6,9 @@ import asyncio
 import signal
 from pathlib import Path
 
+from lab.tests.conftest import hooks, install
 from pyscheduler.testing import pod_manifest
 from tests.integration.programs import nodes, program, served
-from tests.integration.test_bad_input import hooks, install
 
 #: Leaders that are suspended at the same moment, in each way. Each has a lease of its own.
 RUNS = 2
