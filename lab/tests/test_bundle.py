@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
@@ -250,11 +251,12 @@ def test_code_of_a_folder_is_part_of_the_origin(project: Path) -> None:
 
 
 def test_code_of_the_checkout_is_known_by_its_commit(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tracked projects of the checkout have no hash; without a checkout, they have one."""
+    """Tracked projects of the checkout have no hash; without a checkout, they have one unless they are of an index."""
     assert not {name for name in local_code() if "pyscheduler" in name}
     monkeypatch.setattr("pyscheduler_lab.results.provenance.checkout", lambda: None)
     assert code_of(project) is None
-    assert "kube-pyscheduler-lab" in local_code()
+    origin = distribution("kube-pyscheduler-lab").read_text("direct_url.json")
+    assert ("kube-pyscheduler-lab" in local_code()) == (origin is not None)
 
 
 def test_bundle_without_hashes_of_code_is_not_known_to_be_equal(out: Path, project: Path) -> None:
