@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from kube_objects.codec import ADDED, DELETED, MODIFIED
 from kube_objects.selector_text import parse_label_selector
 from pyscheduler.api import BUILT_IN_KINDS, EndedPod, KindTable, KubeObject, Pod, decode, encode
 from pyscheduler.cluster.real.local_copy import CopyLister
+from pyscheduler.cluster.real.pacing import Slices
 from pyscheduler.cluster.real.rate_limit import TokenBucket
 from pyscheduler.framework.errors import TransportError
 from pyscheduler.scheduler.ports import Transport
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["TypedClient", "TypedTransport"]
 
 K = TypeVar("K", bound=KubeObject)
-
-#: A watch lets the event loop turn after so many changes (`cluster.real.pacing`).
-_SLICE: Final = 25
 
 
 class TypedTransport(Transport):
@@ -88,8 +86,9 @@ class TypedInformer(CopyLister[KubeObject]):
         self._task: asyncio.Task[None] | None = None
         self._news: deque[tuple[str, KubeObject | None]] = deque()
         self._is_scheduled = False
-        #: The event loop turned between two changes that came together.
-        self._resumes = False
+        self._slices = Slices(cluster.clock)
+        #: The event loop turned for the next change.
+        self._has_turned = False
         self._is_listed = False
         #: Some objects are left out.
         self._is_selective = is_live or kind.type is EndedPod
@@ -148,16 +147,15 @@ class TypedInformer(CopyLister[KubeObject]):
         self._changed("")
 
     def _deliver(self) -> None:
-        """Pass the changes to the handlers; as a watch does, let the event loop turn before every 25th of them."""
+        """Pass the changes to the handlers in slices, as a watch does."""
         self._is_scheduled = False
-        news, handled = self._news, -1 if self._resumes else 0
-        self._resumes = False
+        news = self._news
         while news:
-            handled += 1
-            if handled == _SLICE:
-                self._resumes = True
+            if not self._has_turned and self._slices.is_over():
+                self._has_turned = True
                 self._schedule()
                 return
+            self._has_turned = False
             change, item = news.popleft()
             if item is not None:
                 self._apply(change, item)
