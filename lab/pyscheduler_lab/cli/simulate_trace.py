@@ -92,7 +92,7 @@ def _columns(text: str | None) -> dict[str, str]:
     from pyscheduler.framework.errors import ConfigError
 
     columns: dict[str, str] = {}
-    for part in (text or "").split(",") if text is not None else ():
+    for part in text.split(",") if text is not None else ():
         name, _, column = (each.strip() for each in part.partition("="))
         if not name or not column or name in columns:
             raise ConfigError(f'--trace-columns: "{part.strip()}" must be like vc=team, and each column is named once')

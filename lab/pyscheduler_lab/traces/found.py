@@ -1,4 +1,4 @@
-"""What a reader of traces returns: jobs, and notes about what it left out."""
+"""The result of a reader of traces: jobs, and notes about jobs and columns that were left out."""
 
 from __future__ import annotations
 

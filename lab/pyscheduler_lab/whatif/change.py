@@ -14,7 +14,7 @@ import attrs
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL
 from pyscheduler_lab.clusters.forms import read_shape
-from pyscheduler_lab.whatif.dump import is_terminal, key_of, name_of
+from pyscheduler_lab.whatif.dump import is_terminal, key_of, name_of, new_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -177,7 +177,7 @@ def _is_part_of(one: Object, nodes: frozenset[str]) -> bool:
 def _namespaces(dump: Dump) -> list[Object]:
     """Return the namespaces that objects of the dump name, also those of pods that are left out."""
     names = dict.fromkeys(filter(None, (one["metadata"].get("namespace") for one in dump.objects)))
-    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names]
+    return [*map(new_namespace, names)]
 
 
 def _claim_templates(dump: Dump) -> Iterator[Object]:

@@ -28,7 +28,7 @@ from pyscheduler_lab.simulation.group_objects import definitions
 from pyscheduler_lab.simulation.queue_plan import batch_definitions
 from pyscheduler_lab.simulation.scheduler_process import SchedulerProcess
 from pyscheduler_lab.whatif.change import controller_kind, recreated
-from pyscheduler_lab.whatif.dump import is_terminal, key_of, name_of
+from pyscheduler_lab.whatif.dump import is_terminal, key_of, name_of, new_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -286,7 +286,7 @@ class _Run:
 def _namespaces(scheduler: Scheduler) -> list[Object]:
     """Return the namespaces in which plugins create objects; users add them before they enable such a plugin."""
     names = {name for need in scheduler.needs if "create" in need.rule.verbs for name in need.rule.namespaces}
-    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in sorted(names)]
+    return [*map(new_namespace, sorted(names))]
 
 
 def _holds_for_others(profiles: Sequence[Profile], pod: Object) -> bool:

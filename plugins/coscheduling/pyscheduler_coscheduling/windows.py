@@ -1,4 +1,4 @@
-"""How long a group is refused after a failure (its window), and the reasons to retry it at the end of the window.
+"""After a failure, a group is refused for a time: its window. At the end of the window, it may be retried.
 
 No cluster event marks the end. So a timer ends the window, and retries the group if, for example, nodes were freed.
 """
