@@ -14,7 +14,7 @@ import yaml
 
 from lab.tests.conftest import Run
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler_lab.whatif.dump import read_dump
+from pyscheduler_lab.whatif.dump import name_of, read_dump
 
 Object = dict[str, Any]
 #: Runs `pyscheduler lab whatif` on objects; returns exit code, output and what is on standard error.
@@ -538,22 +538,44 @@ def test_dump_with_mistakes(what_if: WhatIf, objects: list[Object], error: str) 
 # --- parts of GPUs --------------------------------------------------------------------------------
 
 
-def test_note_about_parts_of_gpus_that_no_profile_counts(what_if: WhatIf, tmp_path: Path) -> None:
-    """One line names the pods, and the plugin to enable; there is none if the profile of the pods enables it."""
-    parts = [pod(name) for name in ("p", "q", "r", "s")]
-    for one in parts:
-        one["metadata"]["annotations"] = {"gpu-fraction": "0.5"}
-    _, _, err = what_if([node("a", gpu=1), pod("whole"), *parts], "--profile", "default")
-    assert err == (
+def part(name: str) -> Object:
+    """Return a pod in the queue `q` that requests half a GPU."""
+    one = pod(name)
+    one["metadata"] |= {"annotations": {"gpu-fraction": "0.5"}, "labels": {"kai.scheduler/queue": "q"}}
+    return one
+
+
+def test_note_about_parts_of_gpus_that_no_profile_counts(what_if: WhatIf) -> None:
+    """One line names the pods, and the plugin to enable; without such pods there is none."""
+    _, _, err = what_if([node("a", gpu=1), pod("whole"), *map(part, "pqrs")])
+    assert err.partition("\n")[2] == (
         "note: default/p, default/q, default/r and 1 more: annotations request parts of GPUs, which no profile of "
         "these pods counts; give --config FILE whose profile enables the plugin GpuSharing\n"
     )
-    sharing = CONFIG.replace("second", "pyscheduler").replace(
-        "disabled: [{name: TaintToleration}]", "enabled: [{name: GpuSharing}]"
-    )
-    (tmp_path / "sharing.yaml").write_text(sharing)
-    assert "note: default/p" not in what_if([node("a", gpu=1), *parts[:1]], "--config", tmp_path / "sharing.yaml")[2]
     assert what_if([node("a", gpu=1), pod("whole")], "--profile", "default")[2] == ""
+
+
+def sharing(tmp_path: Path, args: str = "{}") -> list[Any]:
+    """Return the arguments for a profile of a file that enables GpuSharing."""
+    file = tmp_path / "sharing.yaml"
+    enabled = f"enabled: [{{name: GpuSharing}}]}}}}\n  pluginConfig: [{{name: GpuSharing, args: {args}}}]"
+    file.write_text(CONFIG.replace("disabled: [{name: TaintToleration}]}}", enabled))
+    return ["--config", file, "--profile", "second"]
+
+
+@pytest.mark.parametrize("profile", ["kai", "binpack", "FILE", ""])
+def test_parts_of_gpus(answer: Answer, tmp_path: Path, profile: str) -> None:
+    """Presets, policies and assumed profiles of KAI count them, as does a profile of a file that enables GpuSharing."""
+    parts, arguments = [*map(part, "pqr")], sharing(tmp_path) if profile == "FILE" else ["--profile", profile]
+    objects = [node("a", gpu=1), SYSTEMS["kai"][2], *parts]
+    if not profile:
+        objects, arguments = [*batch_dump("kai"), *parts], []
+        for one in parts:
+            one["spec"]["schedulerName"] = SYSTEMS["kai"][0]
+    _, found = answer(objects, *arguments)
+    placed = [one["to"] for one in found["placed"] if one["pod"] in map(name_of, parts)]
+    assert placed == ["a", "a"]
+    assert not any("annotations" in note for note in found["notes"])
 
 
 @pytest.mark.parametrize("namespace", ["kai-resource-reservation", "reserved"])
@@ -563,31 +585,14 @@ def test_reservation_pods_of_shared_gpus_do_not_count(answer: Answer, tmp_path: 
     sharer["metadata"] |= {"annotations": {"gpu-fraction": "0.5"}, "labels": {"runai-gpu-group": "g"}}
     reserving = pod("gpu-reservation-a-g", "a", gpu=1, cpu="1m")
     reserving["metadata"] |= {"namespace": namespace, "labels": {"runai-gpu-group": "g"}}
-    file = tmp_path / "sharing.json"
-    file.write_text(
-        json.dumps(
-            {
-                **yaml.safe_load(CONFIG),
-                "profiles": [
-                    {
-                        "schedulerName": "pyscheduler",
-                        "plugins": {"multiPoint": {"enabled": [{"name": "GpuSharing"}]}},
-                        "pluginConfig": [
-                            {"name": "GpuSharing", "args": {"namespace": namespace, "allocationTimeout": "0s"}}
-                        ],
-                    }
-                ],
-            }
-        )
-    )
+    arguments = sharing(tmp_path, f"{{namespace: {namespace}}}")
     objects = [node("a", gpu=1), node("b", gpu=1), sharer, reserving]
-    code, found = answer(objects, "--config", file, "--remove-node", "a")
+    code, found = answer(objects, *arguments, "--remove-node", "a")
     assert code == 0
     assert found["moved"] == [{"pod": "default/part", "from": "a", "to": "b", "why": "node a was removed"}]
     assert (found["placed_before"], found["placed_after"], found["lost"]) == (1, 1, [])
-    code, found = answer([*objects[:2], reserving], "--config", file)
+    code, found = answer([*objects[:2], reserving], *arguments)
     assert (code, found["placed_before"], found["lost"]) == (0, 0, [])
     # A cluster that shares no GPU yet has no such namespace: the answer adds it.
-    fresh = [node("a", gpu=1), pod("first")]
-    fresh[1]["metadata"]["annotations"] = {"gpu-fraction": "0.5"}
-    assert answer(fresh, "--config", file)[1]["placed"] == [{"pod": "default/first", "to": "a"}]
+    found = answer([node("a", gpu=1), part("first")], *arguments)[1]
+    assert found["placed"] == [{"pod": "default/first", "to": "a"}]

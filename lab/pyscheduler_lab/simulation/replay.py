@@ -27,7 +27,7 @@ from pyscheduler.framework.errors import APIError
 from pyscheduler.framework.plugin_failures import error_text
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.assembly import Settings, build
-from pyscheduler_lab.simulation.gpu_profile import RESERVATIONS, with_gpu_sharing
+from pyscheduler_lab.simulation.gpu_profile import with_gpu_sharing
 from pyscheduler_lab.simulation.group_objects import default_dialect, definitions
 from pyscheduler_lab.simulation.node_changes import NodeChanges
 from pyscheduler_lab.simulation.queue_plan import batch_definitions
@@ -35,7 +35,7 @@ from pyscheduler_lab.simulation.replay_cluster import DecisionCluster, ServedClu
 from pyscheduler_lab.simulation.replay_meter import Meter
 from pyscheduler_lab.simulation.replay_objects import NAMESPACE, group_of, pod_of
 from pyscheduler_lab.simulation.replay_report import Phase, PluginErrors, ReplayReport
-from pyscheduler_lab.simulation.scheduler_process import SchedulerProcess
+from pyscheduler_lab.simulation.scheduler_process import SchedulerProcess, namespaces_of_plugins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -264,15 +264,14 @@ class Replay:
     # --- what happens ----------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        self.cluster.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        names = (NAMESPACE, *namespaces_of_plugins(self._scheduler))
+        self.cluster.add(*({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names))
         self.cluster.add(*definitions(self._table))
         if self._queues is not None:
             self.cluster.add(*batch_definitions(), *self._queues.manifests)
         nodes = self._nodes.manifests(shares_gpus=self._shares_gpus)
         by_name = self._settings.ties != "random"
         self.cluster.add(*(sorted(nodes, key=lambda node: str(node["metadata"]["name"])) if by_name else nodes))
-        if self._shares_gpus:
-            self.cluster.add(RESERVATIONS)
         self.meter.start()
         self.cluster.start()
         await self._process.begin()

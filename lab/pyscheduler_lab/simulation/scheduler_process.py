@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kube_testserver.virtual_time import VirtualClock
     from pyscheduler.scheduler.scheduler import Scheduler
 
-__all__ = ["SchedulerProcess", "StepError"]
+__all__ = ["SchedulerProcess", "StepError", "namespaces_of_plugins"]
 
 #: Limit for the scheduler to start or stop, in virtual seconds.
 _PATIENCE: Final = 60
@@ -73,3 +73,8 @@ class SchedulerProcess:
             task.cancel()
             raise StepError(f"the scheduler did not {what} within {_PATIENCE} s")
         await task
+
+
+def namespaces_of_plugins(scheduler: Scheduler) -> list[str]:
+    """Return the namespaces in which plugins create objects; users add them before they enable such a plugin."""
+    return sorted({name for need in scheduler.needs if "create" in need.rule.verbs for name in need.rule.namespaces})

@@ -27,7 +27,7 @@ from pyscheduler_batch.cli.queue.reader import read_inventory
 from pyscheduler_batch.gpu_sharing.device_shares import SHARE_ANNOTATIONS
 from pyscheduler_batch.settings.batch_file import batch_profile
 from pyscheduler_batch.systems import systems_by_dialect
-from pyscheduler_lab.simulation.gpu_profile import GPU_SHARING
+from pyscheduler_lab.simulation.gpu_profile import GPU_SHARING, with_gpu_sharing, without_device_index
 from pyscheduler_lab.simulation.policies import POLICIES, policy_named
 from pyscheduler_lab.whatif.dump import is_terminal, name_of
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.config.types import Configuration
     from pyscheduler.runtime.assembly.registry import Registry
-    from pyscheduler_lab.whatif.dump import Dump
+    from pyscheduler_lab.whatif.dump import Dump, Object
 
 __all__ = ["Chosen", "choose", "unshared_note"]
 
@@ -66,11 +66,12 @@ async def choose(
 ) -> Chosen:
     """Return the configuration; raise `ConfigError` for an unknown profile and for a file that cannot be used."""
     if profile is not None:
-        return _of_profile(profile, config_file, gates)
-    file = config_file or dump.config_file
-    if file:
-        return Chosen(config=load(file, gates=gates), source=file)
-    return await _assumed(dump, gates)
+        chosen = _of_profile(profile, config_file, gates, shares_gpus=bool(_sharers(dump)))
+    elif file := config_file or dump.config_file:
+        chosen = Chosen(config=load(file, gates=gates), source=file)
+    else:
+        chosen = await _assumed(dump, gates)
+    return attrs.evolve(chosen, config=without_device_index(chosen.config))
 
 
 def unshared_note(chosen: Chosen, dump: Dump, registry: Registry) -> Sequence[str]:
@@ -80,13 +81,7 @@ def unshared_note(chosen: Chosen, dump: Dump, registry: Registry) -> Sequence[st
         for profile in profiles(chosen.config, registry.args_type)
         if GPU_SHARING in enabled_names(profile)
     }
-    pods = [
-        name_of(pod)
-        for pod in dump.of_kind("Pod")
-        if not is_terminal(pod)
-        and any(name in (pod["metadata"].get("annotations") or {}) for name in SHARE_ANNOTATIONS)
-        and (chosen.scheduler_name or (pod.get("spec") or {}).get("schedulerName") or _THEIR_NAME) not in counting
-    ]
+    pods = [name_of(pod) for pod in _sharers(dump) if (chosen.scheduler_name or _scheduler_of(pod)) not in counting]
     if not pods:
         return ()
     names = ", ".join(pods[:_MOST_NAMED]) + (f" and {len(pods) - _MOST_NAMED} more" if len(pods) > _MOST_NAMED else "")
@@ -94,7 +89,23 @@ def unshared_note(chosen: Chosen, dump: Dump, registry: Registry) -> Sequence[st
     return [f"{names}: {what}; give --config FILE whose profile enables the plugin {GPU_SHARING}"]
 
 
-def _of_profile(profile: str, config_file: str | None, gates: Mapping[str, bool] | None) -> Chosen:
+def _sharers(dump: Dump) -> list[Object]:
+    """Return the pods whose annotations request parts of GPUs."""
+    return [
+        pod
+        for pod in dump.of_kind("Pod")
+        if not is_terminal(pod)
+        and any(name in (pod["metadata"].get("annotations") or {}) for name in SHARE_ANNOTATIONS)
+    ]
+
+
+def _scheduler_of(pod: Object) -> str:
+    return (pod.get("spec") or {}).get("schedulerName") or _THEIR_NAME
+
+
+def _of_profile(
+    profile: str, config_file: str | None, gates: Mapping[str, bool] | None, *, shares_gpus: bool
+) -> Chosen:
     """Return a configuration with one profile, which all pods use."""
     if profile.endswith(_FILES):
         if config_file is not None:
@@ -116,6 +127,7 @@ def _of_profile(profile: str, config_file: str | None, gates: Mapping[str, bool]
         else:
             known = ", ".join(sorted(presets | POLICIES.keys()))
             raise ConfigError(f'--profile: no profile "{profile}"; known are {known}, or give a .yaml file')
+        config = with_gpu_sharing(config) if shares_gpus else config
         source = f"profile {profile}"
     config = attrs.evolve(config, profiles=config.profiles[:1])
     return Chosen(config=config, source=source, scheduler_name=config.profiles[0].scheduler_name)
@@ -123,7 +135,7 @@ def _of_profile(profile: str, config_file: str | None, gates: Mapping[str, bool]
 
 async def _assumed(dump: Dump, gates: Mapping[str, bool] | None) -> Chosen:
     """Return a profile for each `schedulerName` of a pod in the dump."""
-    given = {(one.get("spec") or {}).get("schedulerName") or _THEIR_NAME for one in dump.of_kind("Pod")}
+    given = {*map(_scheduler_of, dump.of_kind("Pod"))}
     inventory = await read_inventory(read_once(manifest_objects(dump.objects, source=dump.source)))
     # One profile a system, that of most of its jobs: two would divide the same queues.
     presets = {dump.kai_scheduler: _KAI} if dump.kai_scheduler else {}
@@ -138,8 +150,11 @@ async def _assumed(dump: Dump, gates: Mapping[str, bool] | None) -> Chosen:
         for name, preset in chosen.items()
         if name in given
     ]
+    # KAI counts parts of GPUs; the others do not.
+    sharing = {name for name in map(_scheduler_of, _sharers(dump)) if presets.get(name) == _KAI}
+    config = loads(_text(chosen), gates=gates)
     return Chosen(
-        config=loads(_text(chosen), gates=gates),
+        config=with_gpu_sharing(config, sharing) if sharing else config,
         source="assumed profiles",
         notes=[f"no --config: assumed for the schedulerName {'; '.join(assumed)}"] if assumed else [],
     )

@@ -26,7 +26,7 @@ from pyscheduler.framework.errors import APIError, ConfigError
 from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler_lab.simulation.group_objects import definitions
 from pyscheduler_lab.simulation.queue_plan import batch_definitions
-from pyscheduler_lab.simulation.scheduler_process import SchedulerProcess
+from pyscheduler_lab.simulation.scheduler_process import SchedulerProcess, namespaces_of_plugins
 from pyscheduler_lab.whatif.change import controller_kind, recreated
 from pyscheduler_lab.whatif.dump import is_terminal, key_of, name_of, new_namespace
 
@@ -121,7 +121,7 @@ class _Run:
 
     async def place(self) -> Placement:
         scheduler = self._process.build()
-        self._store_all(_namespaces(scheduler))
+        self._store_all([*map(new_namespace, namespaces_of_plugins(scheduler))])
         lifecycle = self._cluster.lifecycle()
         lifecycle.start()
         self._position = self._pods.position_after(self._cluster.store.version)
@@ -281,12 +281,6 @@ class _Run:
             seconds=self._last_change - self._began,
             is_at_rest=is_at_rest,
         )
-
-
-def _namespaces(scheduler: Scheduler) -> list[Object]:
-    """Return the namespaces in which plugins create objects; users add them before they enable such a plugin."""
-    names = {name for need in scheduler.needs if "create" in need.rule.verbs for name in need.rule.namespaces}
-    return [*map(new_namespace, sorted(names))]
 
 
 def _holds_for_others(profiles: Sequence[Profile], pod: Object) -> bool:
