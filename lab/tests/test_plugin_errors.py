@@ -133,6 +133,9 @@ def test_table_and_bundle_name_the_plugin(folder: Path, run: Run) -> None:
     page = folder / "page.html"
     assert run("lab", "report", out, "-o", page)[0] == 0
     assert "<td>Unsorted</td><td>QueueSort</td><td>2</td><td>KeyError: &#x27;no key&#x27;" in page.read_text()
+    (folder / "rules.yaml").write_text("columns: {finished: {min: 2}}\n")
+    code, text, _ = run("lab", "check", out, "--against", folder / "rules.yaml")
+    assert (code, text.startswith(f"{out}: {UNSORTED}")) == (4, True)
 
 
 def test_comparison_names_policy_and_seed(folder: Path, run: Run) -> None:

@@ -24,7 +24,8 @@ def command(bundle: str, rules_file: str) -> None:
     Each broken rule is one line with its place in the file. docs/reference/lab-columns.md describes the columns
     and the file.
 
-    The exit code is 0 if the run keeps all rules, 4 if it breaks one, and 2 if a file cannot be read.
+    The exit code is 0 if the run keeps all rules, 4 if it breaks one or a plugin failed in it, and 2 if a file
+    cannot be read.
     """
     from pyscheduler.cli.error_output import exits_after_mistakes
     from pyscheduler.framework.errors import ConfigError
@@ -39,8 +40,10 @@ def command(bundle: str, rules_file: str) -> None:
             text = f"the folder has {1 + len(others)} bundles; name one of them, such as {first.folder}"
             raise ConfigError(text, source=bundle)
         broken = [*broken_rules(rules, Measures.of(first.tables))]
+    for error in first.plugin_errors:
+        click.echo(f"{bundle}: {error}")
     for rule, problem in broken:
         click.echo(f"{rules_file}:{rule.line}: {problem}")
-    if broken:
+    if first.plugin_errors or broken:
         sys.exit(_BROKEN)
     click.echo(f"{bundle}: {len(rules)} rules kept")
