@@ -1,4 +1,4 @@
-"""The object kinds that batch profiles may read, and the RBAC rules to evict pods and to write groups and queues."""
+"""The kinds that batch profiles read besides groups and queues, and the RBAC rules for evictions, groups and queues."""
 
 from __future__ import annotations
 

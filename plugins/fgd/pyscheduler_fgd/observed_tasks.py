@@ -1,7 +1,7 @@
-"""Count the pods of the cluster by kind, as typical tasks for `FGD`.
+"""Count the pods of the cluster by kind. The plugin `FGD` takes the counts as its typical tasks if its args give none.
 
-`FGD` uses new counts only when a twentieth of the pods has come or gone, because new counts make its cached scores
-invalid.
+`FGD` uses new counts only when at least a twentieth of the pods has come or gone, because new counts make its cached
+scores invalid.
 """
 
 from __future__ import annotations

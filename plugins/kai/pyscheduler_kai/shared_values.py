@@ -1,4 +1,4 @@
-"""A value for each job, kept until it changes. Equal values are stored once."""
+"""One value for each job. Jobs with equal values share one stored value."""
 
 from __future__ import annotations
 

@@ -4,8 +4,9 @@ A reservation is the quota that a group was granted for members that do not exis
 share one controller. Before a plugin tries a member of a group, it calls `refusal`. The controller calls the plugin
 back when a group may be tried again, or must wait from now on.
 
-A decision is made at least 20 ms after a change, so that it covers many changes. The first decision about a group does
-not wait. The leader writes reservations to an annotation of the group, from which the next leader reads them.
+The controller decides at least 20 ms after a change, so that one decision covers many changes. The first decision
+about a group does not wait. The leader writes reservations to an annotation of the group, from which the next leader
+reads them.
 """
 
 from __future__ import annotations

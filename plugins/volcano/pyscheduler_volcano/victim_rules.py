@@ -1,7 +1,7 @@
 """Find the tasks (pods) that a session (a scheduling round) may evict, and sort them.
 
-Policies are in groups, the tiers. A tier is asked only if the tiers before it found no victim. Source: Volcano
-`framework/session_plugins.go`.
+Policies are in groups, the tiers. The policies of a tier are asked only if the tiers before it found no victim.
+Source: Volcano `framework/session_plugins.go`.
 """
 
 from __future__ import annotations

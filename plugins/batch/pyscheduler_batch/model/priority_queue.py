@@ -1,4 +1,4 @@
-"""A heap that compares items at each push and pop, because their order may change while they are in the heap."""
+"""A heap that moves items only at a push or a pop, although the order of items may change in between."""
 
 from __future__ import annotations
 

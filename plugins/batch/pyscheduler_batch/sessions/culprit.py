@@ -1,4 +1,4 @@
-"""Find out from a traceback if a policy, an action or the batch plugin made a scheduling round fail, and name it."""
+"""Find in a traceback the policy, the action or the batch plugin that made a scheduling round fail."""
 
 from __future__ import annotations
 

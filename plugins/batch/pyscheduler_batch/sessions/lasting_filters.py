@@ -1,6 +1,6 @@
-"""Cache the filter results of pods for which only node objects matter.
+"""Cache filter results that depend only on the pod and on node objects, not on other pods.
 
-A result is valid until a node object changes. Two filters are left out: NodeResourcesFit, because a scheduling round
+A result is valid until a node object changes. Two filters are not cached: NodeResourcesFit, because a scheduling round
 compares amounts itself, and GpuSharing, because each placement may change its results.
 """
 

@@ -1,7 +1,7 @@
 """Read the configuration of a batch profile, in any of its three forms.
 
-The forms are the args of the plugin `Batch`, the configuration file of a batch system, and the spec of an object with
-such settings, for example KAI's SchedulingShard.
+The forms are the args of the plugin `Batch`, the configuration file of a batch system, and the spec of an object in the
+cluster, for example KAI's SchedulingShard.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The HTTPS server of the validating admission webhook that keeps other pods off reserved quota.
+"""The HTTPS server of the validating admission webhook that refuses pods which would take quota reserved by groups.
 
 If the webhook cannot decide, it allows the pod, for example if its caches are not filled yet. A metric counts such
 pods.
