@@ -1,4 +1,4 @@
-"""Check the built site: broken links, files that are loaded from the network, search, and names without reference.
+"""Check the built site: links, files that are loaded from the network, the search index, and the API reference.
 
 Run `python docs/_site/check.py build/site`.
 """

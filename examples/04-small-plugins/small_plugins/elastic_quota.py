@@ -1,7 +1,7 @@
 """ElasticQuota: a namespace has a guaranteed minimum, and may borrow quota that other namespaces do not use.
 
-A pod within its namespace's minimum can evict pods of namespaces that use more than their minimum. The idea is
-CapacityScheduling of kubernetes-sigs/scheduler-plugins.
+A pod within its namespace's minimum can evict pods of namespaces that use more than their minimum. The idea is from
+CapacityScheduling in kubernetes-sigs/scheduler-plugins.
 """
 
 from collections.abc import Iterable, Sequence

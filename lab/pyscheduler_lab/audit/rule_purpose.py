@@ -1,6 +1,6 @@
-"""Rule 4: each eviction makes room for a job that then starts, or ends a gang that lost members.
+"""Rule 4: each eviction makes room for a job that then starts, or removes the rest of a gang that lost members.
 
-If others change the job, its queue or the nodes before the job has started, the rule does not judge it.
+If others change the job, its queue or the nodes before the job has started, the rule does not judge the eviction.
 """
 
 from __future__ import annotations

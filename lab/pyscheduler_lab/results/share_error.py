@@ -1,4 +1,4 @@
-"""Measure how far the GPUs of each team were from its fair share during a replay."""
+"""Measure by how many GPUs the teams were below their fair shares during a replay."""
 
 from __future__ import annotations
 

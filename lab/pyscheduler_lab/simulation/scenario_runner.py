@@ -1,6 +1,7 @@
 """Run scenarios step by step, and check after each step that no node is overcommitted.
 
-A scenario may list groups in `never_partial`. Then no such group may be partly bound after a step.
+A scenario may list groups in `never_partial`. After a step, none of these groups may be partly bound, unless
+the scenario removes its pods.
 """
 
 from __future__ import annotations

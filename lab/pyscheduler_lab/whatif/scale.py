@@ -1,4 +1,4 @@
-"""Look for the smallest number of new nodes with which no pod stays pending that could run.
+"""Find the smallest number of new nodes with which every pod that could run gets a node.
 
 First, one new node is added for each pending pod. Pods that are still pending then are ignored.
 """

@@ -1,4 +1,4 @@
-"""Registers the plugin; its module is imported only if a profile enables it."""
+"""Registers the plugin; its module is imported only if a profile enables the plugin."""
 
 from pyscheduler import PluginRegistry, hookimpl
 

@@ -1,4 +1,4 @@
-"""Run hand-made cases of Volcano and kube-batch. Each tests one policy: queues, fairness, gangs, binpack.
+"""Run hand-made cases of Volcano and kube-batch. Each case tests one policy, such as `proportion` or `gang`.
 
 In the cases, cpu is in cores and memory in GiB.
 """

@@ -1,4 +1,4 @@
-"""Rows of the table of resources: roles, role bindings, and reviews such as TokenReview, which are never stored."""
+"""Rows of the server's table of resources: roles, role bindings, and reviews (never stored), such as TokenReview."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The rules of DELETE, as in kube-apiserver.
 
-If an object has finalizers, or is a pod that its kubelet must end first, DELETE only sets `deletionTimestamp`. The
-object is removed later.
+If an object has finalizers, is a namespace, or is a pod that its kubelet must end first, DELETE only sets
+`deletionTimestamp`. The object is removed later.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Checks that refuse objects before the API server stores them.
 
-The code is 400 if the JSON has the wrong shape, and 422 if a value is not allowed. Some checks of kube-apiserver are
-missing.
+The status code is 400 if the JSON has the wrong shape, and 422 if a value is not allowed. Some checks of
+kube-apiserver are missing.
 """
 
 from __future__ import annotations
