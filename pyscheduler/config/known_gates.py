@@ -6,7 +6,7 @@ component.
 Differs from kube-scheduler: gates in `NOT_IMPLEMENTED` stay off, with a warning, whatever the flag says. The
 dependencies of gates that the scheduler does not read are not checked.
 
-Source: kube-scheduler 1.36 that emulates no older version: pkg/features, and the gates of apiserver,
+Source: kube-scheduler 1.36, without `--emulated-version`: pkg/features, and the gates of apiserver,
 apiextensions-apiserver, client-go and component-base that kube-scheduler registers.
 """
 

@@ -1,6 +1,6 @@
 """`Snapshot`: nodes and pods as they were at the start of a scheduling cycle, with changes that can be undone.
 
-For example, the scheduler evicts pods in the snapshot to find preemption victims. `rollback` undoes this.
+For example, the scheduler evicts pods in the snapshot to find preemption victims. `rollback` undoes the evictions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""TaintToleration: taints keep pods away from a node, except pods that tolerate these taints.
+"""TaintToleration: keep a pod off nodes with taints that it does not tolerate.
 
-Many nodes have the same taints, so the plugin checks each distinct set of taints once.
+A taint with the effect PreferNoSchedule only lowers the score of the node. Many nodes have the same taints, so the
+plugin checks each distinct set of taints once.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ SKIP. When an event comes, the registrations of the plugins that rejected the po
 * If no registration matches the event, or all matching hint functions return SKIP, the pod stays where it is.
 * If a plugin's hint function returns QUEUE or fails, or the plugin registered the event without a hint function, the
   pod is retried after its backoff.
-* If this plugin had rejected the pod with PENDING, the pod is retried at once, because such an attempt was not useless,
-  and the backoff is a penalty for useless attempts.
+* If this plugin had rejected the pod with PENDING, the pod is retried at once. The backoff is a penalty for useless
+  attempts, and an attempt that ends with PENDING was not useless.
 
 Source: kube-scheduler 1.36, `isPodWorthRequeuing`.
 """

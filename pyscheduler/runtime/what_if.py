@@ -1,4 +1,4 @@
-"""Check for a plugin whether pods would fit if certain other pods were gone: a what-if.
+"""For a plugin, check whether pods would fit if certain other pods were gone: a what-if.
 
 A what-if changes the snapshot and yields to the event loop before it undoes the changes. `SnapshotAccess` keeps
 scheduling cycles from running meanwhile.

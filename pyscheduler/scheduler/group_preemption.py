@@ -1,4 +1,4 @@
-"""Preemption of a PodGroup as a whole, if it does not fit; with the feature gate WorkloadAwarePreemption.
+"""Preempt other pods for a PodGroup that does not fit, if the feature gate WorkloadAwarePreemption is on.
 
 DefaultPreemption searches for victims in the whole cluster (`runtime.preemption.group_search`) and evicts them. A
 PodGroup with topology constraints does not preempt.
@@ -6,7 +6,7 @@ PodGroup with topology constraints does not preempt.
 Differs from kube-scheduler:
 
 * If members can be tried in another order, pyscheduler preempts only if that order fails, too.
-* pyscheduler does not preempt for a group that waits for the preemption of another PostFilter plugin.
+* pyscheduler does not preempt for a group that waits for the victims of another PostFilter plugin.
 * In pyscheduler, a ReadWriteOncePod claim counts as free once the pod that uses it is a victim; in kube-scheduler, it
   stays in use.
 * pyscheduler nominates all members that the search places; kube-scheduler nominates only members that had a node

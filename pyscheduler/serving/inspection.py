@@ -1,6 +1,6 @@
 """Pages of the HTTPS port about what the scheduler knows: stories (why pods wait), queue, nodes, configuration.
 
-The story of a pod needs only the permission to get pods in its namespace, so that tenants can read it.
+A tenant can read the story of a pod with only the permission to get pods in the pod's namespace.
 """
 
 from __future__ import annotations

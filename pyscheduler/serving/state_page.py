@@ -1,6 +1,7 @@
-"""`/debug/state`: the queue, the pods that wait and the nodes, a page of each list at a time.
+"""`/debug/state`: the number of pods in each queue, and one page of the waiting pods and of the nodes.
 
-The next page (`continue`) begins after the last pod and node of this page. So nothing is skipped if pods disappear.
+The next page (`continue`) begins after the last pod and node of this page. So nothing is skipped if pods or nodes
+disappear.
 """
 
 from __future__ import annotations

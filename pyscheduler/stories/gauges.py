@@ -1,4 +1,4 @@
-"""Gauges that are read from the stories at a scrape: how long the oldest pods wait, and the memory of all stories."""
+"""Gauges from the stories (why pods wait), read at a scrape: the longest waits, and the memory of all stories."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""The first request to the API server: a wrong address or refused credentials give one clear error at the start.
+"""The first request to the API server, so that refused credentials give one clear error at the start.
 
-`run` waits for an API server that is down or not ready yet, because both programs are often started together.
+`run` waits for an API server that is down or not ready yet, because both programs are often started together. Other
+commands report an error at once.
 
 Differs from kube-scheduler: the program ends in these cases, in which kube-scheduler's informers retry for ever:
 
-- The server refuses the credentials: it answers 401, or 403 without a Kubernetes `Status`. (A 403 of RBAC has a
-  `Status`, and does not end the program.)
+- The server refuses the credentials, and has not just started: it answers 401, or 403 without a Kubernetes `Status`.
+  (A 403 of RBAC has a `Status`, and does not end the program.)
 - The server's certificate is not trusted.
 - The server is no Kubernetes API server.
 """

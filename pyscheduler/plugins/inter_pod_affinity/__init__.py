@@ -1,4 +1,4 @@
 """InterPodAffinity: place a pod near other pods or away from them.
 
-Affinity terms of the pod count, and also terms of the pods on nodes.
+Affinity terms of the pod count, and also affinity terms of the pods that have nodes already.
 """
