@@ -1,4 +1,4 @@
-"""Writes the status of PodGroups (phase, counts and owners), if no other program does so for PodGroups of this kind.
+"""Writes the status of PodGroups (phase, counts and owners), unless their plugin or another program does so.
 
 Each status is computed from all members. So it becomes correct again after a restart or a missed change.
 

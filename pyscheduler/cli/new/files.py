@@ -1,4 +1,4 @@
-"""Make the files of a new plugin's Python package from an example that has every extension point.
+"""Make the files of a new plugin's Python package from an example with all extension points for single pods.
 
 Code and tests of extension points that the user does not want are left out.
 """

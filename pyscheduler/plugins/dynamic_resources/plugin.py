@@ -1,4 +1,4 @@
-"""DynamicResources at each extension point. Source: kube-scheduler 1.36, `dynamicresources`.
+"""The plugin DynamicResources, with all its extension points. Source: kube-scheduler 1.36, `dynamicresources`.
 
 Differs from kube-scheduler:
 
