@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+import signal
+import threading
 
 import pytest
 
@@ -11,6 +14,7 @@ from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab import Cluster, Comparison, Trace, compare
 from pyscheduler_lab.results.columns import COLUMNS
 from pyscheduler_lab.results.comparison import estimate
+from pyscheduler_lab.simulation.replay import Replay
 from pyscheduler_lab.traces import Job
 
 
@@ -66,6 +70,43 @@ def test_estimates_are_those_of_the_seeds(comparison: Comparison) -> None:
     found = rows["binpack", "wait_mean_s"]
     assert (found["mean"], found["difference"]) == (expected.mean, expected.difference)
     assert rows["fifo", "wait_mean_s"]["difference"] is None
+
+
+def test_caller_may_have_a_running_loop(comparison: Comparison) -> None:
+    """As in a notebook: the results are the same."""
+    trace = Trace(jobs=crowded_jobs(12))
+
+    async def in_a_cell(cluster: Cluster) -> Comparison:
+        return compare(trace, cluster, ["fifo", "binpack"], seeds=2)
+
+    again = asyncio.run(in_a_cell(Cluster.read("6x8gpu")))
+    assert again.table("jobs").equals(comparison.table("jobs"))
+
+
+def test_interrupt_ends_the_replay_of_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller gets it at once, and no thread goes on."""
+    trace = Trace(jobs=crowded_jobs(12))
+    ended = threading.Event()
+
+    async def endless(*_: object) -> None:
+        main = threading.main_thread().ident
+        assert main is not None
+        threading.Timer(0.05, signal.pthread_kill, [main, signal.SIGINT]).start()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(Replay, "run", endless)
+
+    async def in_a_cell(cluster: Cluster) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # as a kernel does; that of `asyncio.run` only cancels
+        with pytest.raises(KeyboardInterrupt):
+            compare(trace, cluster, ["fifo"])
+
+    asyncio.run(in_a_cell(Cluster.read("6x8gpu")))
+    assert ended.is_set()
+    assert not [each for each in threading.enumerate() if each.name.startswith("ThreadPoolExecutor")]
 
 
 def test_tables_name_their_run(comparison: Comparison) -> None:

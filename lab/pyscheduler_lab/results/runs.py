@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from pyscheduler_lab.simulation.replay import Replay
 from pyscheduler_lab.traces import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 
     from pyscheduler_lab.clusters.failures import Failures
     from pyscheduler_lab.results.settings import RunSettings
@@ -113,9 +114,37 @@ def play(
         fidelity=settings.fidelity,
         failures=workload.failures,
     )
-    report = asyncio.run(played.run(progress))
+    report = _to_end(played.run(progress))
     tables = tables_of(played, workload.cluster, workload.teams if policy.has_queues else ())
     return Run(settings=msgspec.structs.replace(settings, policy=policy.name), tables=tables, report=report)
+
+
+def _to_end(replay: Coroutine[None, None, ReplayReport]) -> ReplayReport:
+    """Run a replay in an event loop of its own.
+
+    In a notebook, the caller's thread already has a running loop, so the replay gets a thread. If the user interrupts
+    the notebook, the replay is cancelled.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(replay)
+    cancels: list[Callable[[], object]] = []
+
+    async def cancellable() -> ReplayReport:
+        task = asyncio.current_task()
+        assert task is not None
+        cancels.append(partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel))
+        return await replay
+
+    with ThreadPoolExecutor(1) as thread:
+        done = thread.submit(asyncio.run, cancellable())
+        try:
+            return done.result()
+        except KeyboardInterrupt:
+            for cancel in cancels:
+                cancel()
+            raise
 
 
 def play_each(
