@@ -1,7 +1,7 @@
 """The console scripts of the distribution kube-pyscheduler.
 
-Another project on the package index also installs a package `pyscheduler`, which may replace ours. Then these scripts
-say so in one line. So they are not in the package.
+Another project on the package index has a package `pyscheduler`, too, which may replace ours. In this case, the scripts
+print one line about it. This works because the scripts are not in the package.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The objects of a case for one cluster size: initial objects, measured pods, and objects that change during the run.
+"""The objects of a case for one cluster size: initial objects, measured pods, and objects that come or go in between.
 
-Unlike in kube-scheduler's benchmark, the scheduler does not place the initial pods. All measured pods exist when it
-starts.
+Unlike in kube-scheduler's benchmark, initial pods are created with a node. All measured pods exist when the scheduler
+starts. Pods for which the case does not wait are created without a node.
 """
 
 from __future__ import annotations

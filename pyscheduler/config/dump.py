@@ -1,6 +1,6 @@
-"""Print an effective configuration with the keys, order and spelling of kube-scheduler's `/configz`.
+"""Print an effective configuration with the keys and the spelling of kube-scheduler's `/configz`.
 
-The output can be read again as the same configuration.
+`dump` prints YAML that can be read again as the same configuration.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ these:
 - a condition of its PodGroup that has a reason, is not ``Scheduled`` and is not False
 - a condition ``PodScheduled`` that has a reason and a message, and is not True
 
-If the pod's PodGroup or queue does not exist, or if the queue has child queues, there must be a message in
-``PodScheduled``, such a condition of the PodGroup, or an event.
+If the pod's PodGroup or queue does not exist, or if the queue has child queues, one of these must exist: a message in
+``PodScheduled``, a condition of the PodGroup as above, or an event.
 """
 
 from __future__ import annotations

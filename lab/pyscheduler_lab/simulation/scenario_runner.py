@@ -1,7 +1,7 @@
 """Run scenarios step by step, and check after each step that no node is overcommitted.
 
-A scenario may list groups in `never_partial`. After a step, none of these groups may be partly bound, unless
-the scenario removes its pods.
+In `never_partial`, a scenario may give a minimum for sets of pods, such as groups. After each step, a set has no bound
+pod or at least its minimum. A set is no longer checked once the scenario has removed one of its pods.
 """
 
 from __future__ import annotations

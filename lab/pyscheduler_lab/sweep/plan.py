@@ -1,6 +1,7 @@
-"""The file of a sweep: traces, clusters, profiles, weights and seeds, and settings for all runs.
+"""The file of a sweep. A sweep runs each combination of the traces, clusters, profiles, weights and seeds in the file.
 
-Profiles and traces are read before the first run, so that mistakes are found early. Paths are relative to the file.
+Profiles and traces are read before the first run, so that mistakes are found early. A path is first looked up beside
+the file, and then in the working directory.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The types of the volumes of a pod, with the fields that plugins read. A PersistentVolume uses most of them, too.
 
-Of a kind of volume that no plugin reads, such as a config map, only the name is decoded.
+For a kind of volume that no plugin reads, such as a config map, only the name is decoded.
 """
 
 from __future__ import annotations

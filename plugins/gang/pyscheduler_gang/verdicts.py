@@ -1,6 +1,7 @@
-"""Allow or reject members that wait at Permit, together for gangs that start together (a gang group).
+"""Allow or reject the members of gangs that wait at Permit.
 
-A gang group times out at the earliest deadline of its gangs.
+Gangs that start together form a gang group. Their members are allowed or rejected together. A gang group times out at
+the earliest deadline of its gangs.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ while the data that its result depends on is equal:
 - the amounts that queues hold and may hold, and their fair shares;
 - the jobs that may be victims (`PlacedJobs`), and for consolidation, the first candidates among them;
 - the job itself, and the jobs that must not be evicted for it;
-- the first jobs of the queues, as far as simulations have read them (`Reads`).
+- the first jobs of the queues, as far as the search has read them (`Reads`).
 
 Without this module, the benchmark row `batch-philly` takes at least 1.3 times as long.
 """

@@ -1,4 +1,4 @@
-"""The loop over all workloads: create, update and delete the objects of each workload, such as its pods.
+"""Create, update and delete the objects of workloads, such as their pods, whenever a workload or its objects change.
 
 Changes are collected for a moment, so that a workload that changes often is processed only once.
 """

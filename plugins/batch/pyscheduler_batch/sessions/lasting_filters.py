@@ -1,7 +1,8 @@
 """Cache filter results that depend only on the pod and on node objects, not on other pods.
 
-A result is valid until a node object changes. Two filters are not cached: NodeResourcesFit, because a scheduling round
-compares amounts itself, and GpuSharing, because each placement may change its results.
+A result is valid until a node object changes. The cached answer whether a node accepts the pod leaves out two filters:
+NodeResourcesFit, because a scheduling round compares amounts itself, and GpuSharing, whose answer changes whenever a
+pod gets a node.
 """
 
 from __future__ import annotations
