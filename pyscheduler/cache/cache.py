@@ -3,10 +3,11 @@
 A scheduling cycle *assumes* a pod on a node, so that the next cycle counts the pod before the API server knows of it.
 When the informer reports the pod as bound, the assumption is confirmed. If the binding fails, the pod is *forgotten*.
 
-Nodes and pods come on separate watches. So the cache may know a pod before its node. A snapshot leaves out such nodes.
+Nodes and pods come on separate watches. So the cache may know a pod before its node. A snapshot leaves out
+such a node until the cache knows it.
 
-Each change gives the node's NodeInfo the highest generation, and moves it to the end of a list. To update a snapshot,
-the cache walks back from the end of the list to the generation that the snapshot has seen.
+A change gives the node's NodeInfo the highest generation, and moves the NodeInfo to the end of a list. To update a
+snapshot, the cache walks back from the end of the list to the generation that the snapshot has seen.
 
 Source: kube-scheduler 1.36, `backend/cache/cache.go`.
 """

@@ -1,6 +1,7 @@
 """Ask the replica that leads for its configuration, and why a pod waits.
 
-A Service may send the request to a replica that does not lead. So it is repeated on new connections, up to 16 times.
+A Service may send a request to a replica that does not lead. So the question why a pod waits is sent up to 16 times,
+on new connections.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The settings of a group as one pod's labels and annotations, or the group's object, give them.
+"""The settings of a group, read from the labels and annotations of one pod or from the group's object.
 
 A malformed value is not used. It is recorded as a `Problem`, for a warning in the log.
 """

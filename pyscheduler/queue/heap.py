@@ -1,6 +1,7 @@
 """A heap of queued pods in which a pod can be found, sorted again and removed.
 
-`heapq` cannot remove from the middle. So the entry of a removed pod stays, marked as dead, until it reaches the top.
+`heapq` cannot remove from the middle. So the entry of a removed pod stays, marked as dead, until it reaches the top
+or the heap is rebuilt.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Nominated pods: pods that are expected on a node, usually because a preemption makes room for them there.
 
-When a pod of the same or a lower priority is scheduled, filters count a nominated pod as if it ran on its node.
+Filters count a nominated pod as if it ran on this node, unless its priority is lower than that of the pod to schedule.
 Source: kube-scheduler 1.36, `nominator.go`.
 """
 

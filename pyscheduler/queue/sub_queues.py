@@ -10,9 +10,9 @@
 If a plugin decides about many pods at once, its profile can hold the pods: they wait in `held` instead of activeQ, and
 the plugin takes them by name.
 
-PreEnqueue plugins run before a pod becomes ready. If one of them rejects the pod, the pod is gated: it waits among the
-unschedulable pods. PreEnqueue can run again after an event that this plugin has registered. With the feature gate
-SchedulerPopFromBackoffQ, PreEnqueue runs before a pod enters backoffQ, and not when the pod leaves it.
+PreEnqueue plugins run before a pod enters activeQ or `held`. If one of them rejects the pod, the pod is gated: it waits
+among the unschedulable pods. PreEnqueue can run again after an event that the rejecting plugin has registered. With the
+feature gate SchedulerPopFromBackoffQ, PreEnqueue runs before a pod enters backoffQ, and not when the pod leaves it.
 
 Source: kube-scheduler 1.36, `moveToActiveQ`, `moveToBackoffQ`, `requeuePodWithQueueingStrategy`.
 """

@@ -12,8 +12,8 @@ Differs from kube-scheduler:
 * In pyscheduler, a group's backoff ends early only if a check finds room for the group (`queue.early_retry`). With
   SchedulerPopFromBackoffQ, kube-scheduler pops a rejected member as soon as activeQ is empty, and so retries the group
   again and again.
-* If the members of a group are not alike and the group does not fit, pyscheduler may try them in a second order at
-  once; kube-scheduler tries only one order.
+* If the members of a group are not alike and the group does not fit, pyscheduler may try them in a second order
+  in the same cycle; kube-scheduler tries only one order.
 * If a member with a ReadWriteOncePod claim is placed, pyscheduler treats the claim as in use when it tries the next
   members. kube-scheduler may give such a claim to two members.
 

@@ -1,4 +1,4 @@
-"""Check the GPUs that several pods share, for `audit`.
+"""Check the GPUs that several pods share, for the checker of the demo (`audit`).
 
 An annotation of a pod says how much of a GPU it uses, and a label says which GPU.
 """

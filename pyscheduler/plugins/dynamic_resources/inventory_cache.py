@@ -1,4 +1,4 @@
-"""The devices of the cluster, computed again when they are next read after a ResourceSlice has changed.
+"""Cache the devices of the cluster. After a ResourceSlice has changed, the next read computes them again.
 
 Each slice is parsed when its watch event arrives, so that no scheduling cycle parses thousands of slices.
 """

@@ -1,7 +1,7 @@
 """Scores by the storage that the volumes of the pod use (feature gate StorageCapacityScoring, alpha).
 
-The storage that the claims request is divided by the capacity of the volumes. The plugin's arg `shape` maps this
-utilisation to a score.
+The storage that the claims request is divided by the capacity of the chosen volumes, or by the storage that is left
+for new volumes. The plugin's arg `shape` maps this utilisation to a score.
 Source: kube-scheduler 1.36, `volumebinding/scorer.go`.
 """
 

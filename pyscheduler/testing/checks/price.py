@@ -1,4 +1,4 @@
-"""Measure what a plugin costs: CPU time per pod, and whether the plugin turns the equivalence cache off."""
+"""Measure what a plugin costs: CPU time per pod, and whether answers for equal pods are still cached."""
 
 from __future__ import annotations
 

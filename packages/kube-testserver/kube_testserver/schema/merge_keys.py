@@ -1,6 +1,6 @@
 """The lists that a strategic merge patch merges, by kind, and the field that identifies an item (the merge key).
 
-A list of strings, such as finalizers, has no merge key. Lists that are not here, such as a node's taints, are replaced.
+A list of strings, such as finalizers, has no merge key. All other lists, such as a node's taints, are replaced.
 """
 
 from __future__ import annotations

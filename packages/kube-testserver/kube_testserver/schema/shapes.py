@@ -1,4 +1,4 @@
-"""The types to which an object is converted, only to find out whether Go's typed decoder would accept its shape.
+"""Types that check the shape of an object. The conversion to them fails for an object that Go's typed decoder refuses.
 
 An object must also fit the scheduler's own type, so that the scheduler can read what is stored.
 """
