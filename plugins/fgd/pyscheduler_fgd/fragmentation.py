@@ -1,11 +1,11 @@
 """Fragmentation: how much of the free GPUs of a node the typical tasks cannot use.
 
 A typical task is a frequent kind of pod. If a task cannot run on the node, or needs no GPU, all free GPUs count as
-fragmentation. If the task can run, only free parts of a GPU count that are too small for it. The fragmentation is the
-sum over all typical tasks.
+fragmentation. If the task can run, the free part of a GPU counts only if it is too small for the task. The
+fragmentation of the node is the average over all tasks of the typical kinds.
 
-This module computes the rest, the *usable* amount, without a loop over tasks. For example, a GPU with 500 thousandths
-free is usable to tasks that request at most 500.
+This module first computes the *usable* amount, which is the rest of the free GPUs, without a loop over tasks. For
+example, a GPU with 500 thousandths free is usable to tasks that request at most 500.
 
 Sums are exact integers, in thousandths times tasks. Source: Weng et al., USENIX ATC 2023, section 4.1.
 """

@@ -1,6 +1,7 @@
-"""Put the annotation `timeout` on members of gangs that timed out; such a pod is refused, also after a restart.
+"""Put the annotation `timeout` on the members of gangs that timed out.
 
-A user can remove the annotation to have the pod tried again.
+Pods with this annotation are refused, also after a restart of the scheduler. If a user removes the annotation, the pod
+is tried again.
 """
 
 from __future__ import annotations

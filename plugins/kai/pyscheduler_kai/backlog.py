@@ -1,6 +1,6 @@
 """The waiting jobs with their requests, kept from one scheduling round to the next.
 
-With the requests, the scheduler sees without a look at each job that no node has room for any waiting pod.
+The distinct requests show whether any node may have room for a waiting pod, without a look at each job.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The policy `gang` of kube-batch, about jobs with a minimum of pods.
 
-It refuses jobs with fewer pods, places jobs without their minimum first, and protects jobs at their minimum from
-eviction.
+It refuses jobs that have fewer pods than their minimum. Jobs without nodes for their minimum are placed first. Jobs at
+their minimum are protected from eviction if the minimum is more than 1.
 
 Source: kube-batch `plugins/gang`, `api/job_info.go`.
 """

@@ -1,8 +1,8 @@
 """The policy `resourcequota`: enqueue a job only if the ResourceQuotas of its namespace have enough left for it.
 
-Scopes of quotas are ignored. Differs from Volcano: the message has amounts as numbers. For each resource, a job is
-compared with one quota, the one that has the least left. Comparing it with all quotas would take too long for a tenant
-with hundreds of quotas. Source: Volcano `plugins/resourcequota`.
+Scopes of quotas are ignored. For each resource, a job is compared only with the quota that has the least left, because
+a tenant may have hundreds of quotas. Differs from Volcano: the message has amounts as numbers. Source: Volcano
+`plugins/resourcequota`.
 """
 
 from __future__ import annotations

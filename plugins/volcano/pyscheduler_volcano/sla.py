@@ -1,4 +1,4 @@
-"""The policy `sla`: a job that has waited too long is accepted, so it is enqueued and keeps its nominated nodes.
+"""The policy `sla`: accept a job that has waited too long, so that it is enqueued and keeps its nominated nodes.
 
 Source: Volcano `plugins/sla`.
 """

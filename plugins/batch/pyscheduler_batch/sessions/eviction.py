@@ -1,4 +1,4 @@
-"""Evict the victims of a scheduling round: write the condition `DisruptionTarget`, and delete the pod."""
+"""Evict the victims of a scheduling round: write the condition `DisruptionTarget` to each pod, then delete the pod."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Write changed statuses and annotations, at a limited rate.
 
-Successful writes to an object are at least 1 s apart. If another writer was faster, the API server refuses the write,
-and the write is repeated.
+After an object was updated, its next update follows at least 1 s later. If another writer changed the object meanwhile,
+the API server refuses the write, and the write is repeated.
 """
 
 from __future__ import annotations

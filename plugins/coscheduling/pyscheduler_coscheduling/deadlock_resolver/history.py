@@ -1,7 +1,7 @@
 """Decide whether a pod that failed may fit now, from the order of attempts and of nodes given back.
 
-A node that is given back can help only if it was taken when the pod failed. Without this rule, two groups could retry
-each other for ever.
+A node that is given back can help only if it was taken when the pod failed. Without this rule, two groups could cause
+retries of each other for ever.
 """
 
 from __future__ import annotations
