@@ -5,10 +5,10 @@ class (`deviceclass.resource.kubernetes.io/<name>`).
 
 Differs from kube-scheduler:
 
-- If several classes name one resource, pyscheduler uses the newest one that exists; in kube-scheduler, after the newest
-  class was deleted or names another resource, the resource has no class until one of the other classes changes.
+- If several classes name one resource, both schedulers use the newest class. If that class is deleted or names another
+  resource, pyscheduler uses the next newest class; kube-scheduler uses no class until one of the others changes.
 - Each of the older classes still provides the resource that is named after the class; in kube-scheduler it does not.
-- Without DynamicResources, pyscheduler's NodeResourcesFit checks these resources; kube-scheduler's accepts any node.
+- Without the plugin DynamicResources, NodeResourcesFit checks these resources; in kube-scheduler it accepts any node.
 
 Source: kube-scheduler 1.36, `deviceclass/extendedresourcecache`.
 """

@@ -3,8 +3,8 @@
 This wait is the backoff. It doubles with each failure: with the defaults, 1 s, 2 s, 4 s, 8 s, and then always 10 s.
 Rejections and errors are counted separately.
 
-With the feature gate SchedulerPopFromBackoffQ, rejected pods are retried before their backoff is over if activeQ is
-empty. Some rejected pods always wait until the end: held pods (see `sub_queues`), and pods with
+With the feature gate SchedulerPopFromBackoffQ, if activeQ is empty, rejected pods are retried before their backoff is
+over. Some rejected pods always wait until their backoff is over: held pods (see `sub_queues`), and pods with
 `AfterFailure.serve_backoff`.
 
 The gate also rounds the end of a backoff down to a whole second. Rejected pods whose backoff ends in the same second

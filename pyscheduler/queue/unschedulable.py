@@ -1,8 +1,8 @@
 """Pods that were rejected or are gated, and wait for an event that can help them.
 
 Most events help none of the pods. So pods with the same profile, rejecting plugins and gating plugin form a
-`RejectionGroup`. An event is checked once for all pods of a `RejectionGroup`. Only if the event can help them, it is
-checked for each pod.
+`RejectionGroup`. An event is checked once for all pods of a `RejectionGroup`. If the event can help them, it is checked
+for each pod.
 
 When a group of pods cannot start, its members give back the room that was reserved for them. This causes events, which
 must not wake the same members again. So a plugin can set a function that returns True for pods that ignore these events
@@ -10,9 +10,9 @@ must not wake the same members again. So a plugin can set a function that return
 
 A rejected pod that has waited here for `max_seconds` is flushed, which means that it is retried without an event.
 
-Differs from kube-scheduler: pyscheduler flushes no gated pod, unless its gating plugin waits for all events;
-kube-scheduler marks gated pods as flushed but does not retry them. It counts them in
-scheduler_pod_scheduled_after_flush_total when their gate opens, and records an event for pods in flight.
+Differs from kube-scheduler: pyscheduler flushes a gated pod only if its gating plugin waits for all events.
+kube-scheduler marks all gated pods as flushed but does not retry them. So kube-scheduler counts these pods in
+scheduler_pod_scheduled_after_flush_total after their gate opens. It also records an event for pods in flight.
 Source: kube-scheduler 1.36, `unschedulable_pods.go`, `flushUnschedulablePodsLeftover`.
 """
 

@@ -1,7 +1,7 @@
 """Write pods' `PodScheduled` condition and nominated node, in the background.
 
-Later writes for a pod wait for the present one, and the last value wins. If a pod waits at Permit or in PreBind for
-half a second, its node is written as its nomination.
+While a write for a pod is under way, later values wait, and only the last one is written. If a pod waits at Permit or
+in PreBind for half a second, its node is written as its nomination.
 
 Differs from kube-scheduler, which by default waits for each write in the scheduling cycle. With its gate
 SchedulerAsyncAPICalls on, it writes in the background, too, but writes the nomination without a delay.

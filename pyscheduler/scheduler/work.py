@@ -1,4 +1,4 @@
-"""`Work`, a decision about one or more pods that the scheduling loop runs next, and the sources of such work.
+"""`Work`: a step of the scheduling loop, which decides about one or more pods. Also the sources of work.
 
 One source is the queue. `Scheduler.add_source` adds a source that chooses the pods of some profiles itself.
 """

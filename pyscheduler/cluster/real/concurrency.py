@@ -5,7 +5,7 @@ takes 20 good answers to raise the limit to 21. If the server refuses a request,
 to half of the number of requests that were in flight. A write that takes unusually long also halves the limit, but not
 below eight.
 
-Bindings, evictions, nominations and reads are sent before most statuses and conditions, and events are sent last.
+Bindings, evictions, nominations and reads have precedence over other statuses and conditions. Events come last.
 Informers and requests for the lease have no limit.
 
 Differs from kube-scheduler: client-go limits requests per second, and leaves the number in flight to the server. In
