@@ -1,4 +1,4 @@
-"""EveryPoint: one example for each of its extension points; write yours instead."""
+"""EveryPoint: a small example at each of its extension points; replace them with your own code."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,6 +1,6 @@
-"""Rules 6 and 7: evictions do not repeat, form no cycle, and stop at some time.
+"""Rules 6 and 7: no pod is evicted twice, jobs do not evict each other in a cycle, and evictions end.
 
-The rules apply while only the batch scheduler changes the cluster.
+Each change that the batch scheduler did not cause, such as a new job, starts the rules afresh.
 """
 
 from __future__ import annotations

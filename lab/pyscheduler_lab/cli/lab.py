@@ -1,4 +1,4 @@
-"""`pyscheduler lab`: a group of subcommands, which are imported when they are called."""
+"""`pyscheduler lab`: a group of subcommands; each is imported only when it is called."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Policies by name: the scheduler profiles with which a trace can be replayed.
+"""Policies: named scheduler profiles with which a trace can be replayed.
 
-With the plugin Batch, each team of the trace has a queue; with the policy `fifo`, all teams share one.
+If the profile has the plugin Batch, each team of the trace has a queue; with the policy `fifo`, all teams share one.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ Without kubelets, a bound pod stays Pending, and a pod that was deleted with a g
 disruption budgets and resource claims.
 
 A pod that does not fit its node fails, with the kubelet's message (`node_admission`). Otherwise, with `run_pods`, the
-pod starts after a configured time. With the annotation `RUN_DURATION`, a pod succeeds after that duration.
+pod starts after a configured time. The annotation `pyscheduler.io/run-duration` says how long a pod runs before it
+succeeds.
 """
 
 from __future__ import annotations
