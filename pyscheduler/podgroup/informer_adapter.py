@@ -1,7 +1,7 @@
 """Passes the events of informers to a `GroupDirectory`.
 
-When a pod ends, the watch of living pods reports its deletion. The deletion is ignored if the watch of ended pods has
-already reported the pod.
+Living pods and ended pods have one watch each. When a pod ends, the watch of living pods reports its deletion. This
+report is ignored if the watch of ended pods has already reported the pod.
 """
 
 from __future__ import annotations

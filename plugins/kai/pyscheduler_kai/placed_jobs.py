@@ -1,6 +1,7 @@
-"""A value that is equal in two scheduling rounds only if the same preemptible jobs hold the same nodes in both.
+"""A value that changes if a preemptible job gets, loses or changes its nodes.
 
-A failed search for victims is not repeated while this value and other inputs are equal (`search_memory`).
+A failed search for victims is not repeated while this value and the other inputs of the search stay equal
+(`search_memory`).
 """
 
 from __future__ import annotations

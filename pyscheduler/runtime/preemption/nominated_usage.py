@@ -1,4 +1,4 @@
-"""The requests of the nominated pods on each node, as one number per node, for a search for victims.
+"""A number for each node that stands for the requests of its nominated pods; for a search for victims.
 
 Nodes whose nominated pods have the same requests have the same number. Then their victims may be the same, too.
 """
