@@ -1,6 +1,6 @@
 """`Preset`: the defaults of one batch system, such as KAI, and the names that a configuration for it may use.
 
-The defaults are a list of actions (`allocate`, `reclaim` ...) and a list of policies in groups, the tiers.
+The defaults are a list of actions (`allocate`, `reclaim` ...) and a list of tiers (groups of policies).
 """
 
 from __future__ import annotations

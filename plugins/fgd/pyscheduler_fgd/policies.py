@@ -1,6 +1,7 @@
 """`Random`, `DotProd`, `GpuClustering`, `GpuPacking` and `BestFit`: the policies that the paper compares with FGD.
 
-`DotProd` and `BestFit` measure amounts against the largest node of the paper's cluster, 128 cores and 8 GPUs.
+`DotProd`, `BestFit` and `GpuClustering` measure amounts against the largest node of the paper's cluster, 128 cores and
+8 GPUs.
 
 Source: Weng et al., USENIX ATC 2023, section 6.1, and the definitions in the simulator of its authors.
 """

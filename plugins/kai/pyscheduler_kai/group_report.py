@@ -1,4 +1,4 @@
-"""The status of groups of KAI: scheduling conditions, resources, and the times in annotations.
+"""Report on groups of KAI: scheduling conditions, pod counts and resources in the status; times in annotations.
 
 Sources: KAI-Scheduler `pkg/scheduler/cache/status_updater`, `pkg/podgroupcontroller`, `api/common_info/job_errors.go`.
 """

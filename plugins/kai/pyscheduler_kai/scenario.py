@@ -2,10 +2,10 @@
 
 Victims are collected in units: parts of a job that are evicted together. A unit is one task or sub-group beyond the
 job's minimum, or the rest of the job. After each unit, a quick check compares the request with the GPUs that are free
-or in the collected units. If they may be enough, a generator proposes some of the units:
+or in the collected units. If these GPUs may be enough, a generator proposes some of the units:
 
-- `node_local` looks at each node of the last unit's job. It proposes all units of the jobs that lose a task there.
-- `multi_node` proposes the units on as few nodes as cover the request. Then it adds 1, 2, 4 ... nodes.
+- `node_local` makes a proposal for each node of the last unit's job: all units of the jobs that lose a task there.
+- `multi_node` proposes the units on as few nodes as cover the request. Further proposals add 1, 2, 4 ... nodes.
 
 Source: KAI-Scheduler, `actions/common/solvers` (`pod_scenario_builder.go`, `sub_scenario_emitter.go`, the filters) and
 the plugins `nodelocalgreedy` and `multinodegang`.

@@ -5,7 +5,8 @@ cost one write of their group. Pods of the plugin's profile wait at PreEnqueue u
 a gang must not be scheduled alone. A pod that cannot be grouped gets the event `PodGrouperWarning`, and is tried again
 later.
 
-Source: KAI-Scheduler, `pkg/podgrouper/pod_controller.go`. Differs from KAI: owners are read from watches.
+Source: KAI-Scheduler, `pkg/podgrouper/pod_controller.go`. Differs from KAI: owners are read from watches, and
+requested only if a watch lacks them.
 """
 
 from __future__ import annotations

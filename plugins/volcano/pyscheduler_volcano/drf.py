@@ -1,11 +1,11 @@
 """The policy `drf`: dominant resource fairness among jobs and, with `enableHierarchy`, among queues.
 
-Differs from Volcano in the victims of `reclaim`, if decisions are carried out:
+Differs from Volcano in the victims of `reclaim`, except when recorded decisions of Volcano are repeated:
 
 - The victims of a task are counted together. Volcano judges each victim as if it were the only one, so a queue may lose
   so much that it comes first again and takes the room back (volcano-sh/volcano#1661).
-- Only weighted shares count, and a queue may take until they are equal. In Volcano, a queue also comes last if nothing
-  more of it waits, so its last job never evicts (volcano-sh/volcano#1748); nor does a job that makes shares equal.
+- A queue may evict until the weighted shares are equal. In Volcano, a job that makes the shares equal evicts nothing. A
+  queue without more waiting jobs comes last there, so its last job never evicts (volcano-sh/volcano#1748).
 
 Source: Volcano `plugins/drf`.
 """

@@ -5,7 +5,7 @@ mode `hard` runs in one HyperNode of tier `highestTierAllowed` or lower. In mode
 HyperNodes of a low tier are tried first. Within a tier, the HyperNode that would be the fullest with the job is tried
 first.
 
-Differs from Volcano: Volcano places the job in every HyperNode of a tier, and then takes the best one; pyscheduler uses
+Differs from Volcano: Volcano tries the job in every HyperNode of a tier, and then takes the best one; pyscheduler uses
 the first HyperNode that can take the job. In Volcano, a job with a topology can reclaim resources on any node of the
 cluster; in pyscheduler, such a job does not preempt or reclaim. Source: Volcano `plugins/network-topology-aware`.
 """

@@ -1,6 +1,7 @@
 """The table of nodes in a scheduling round.
 
-It has the amounts that are allocatable, free now, and free when evicted pods are gone.
+For each node, it has the amounts that are allocatable, that are free now, that leaving pods will free, and that are
+promised to waiting pods.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`SnapshotPlacer`: run the filter and score plugins of a profile for the pods of one scheduling round.
 
-The plugins see a snapshot of the cluster. The round's placements and evictions change the snapshot, and are undone in
-it at the end.
+The plugins see a snapshot of the cluster. The placements and evictions of the round change the snapshot. At the end of
+the round, these changes are undone.
 """
 
 from __future__ import annotations

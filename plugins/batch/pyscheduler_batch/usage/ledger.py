@@ -1,7 +1,7 @@
 """Count the past use of queues; recent use counts more.
 
-The use of a queue is what it held in a window of time, divided by the cluster's capacity in this window. Both sums are
-weighted by 0.5^(age / half-life).
+The use of a queue is what it held in a window of time, divided by the cluster's capacity in this window. Both amounts
+are sums over the window, weighted by 0.5^(age / half-life).
 
 Source: KAI-Scheduler `docs/time-based-fairshare`; the formula is that of `usagedb/prometheus`, which adds up samples.
 """

@@ -1,6 +1,6 @@
 """Save the past use of queues in a ConfigMap, so that a restarted scheduler or a new leader continues the count.
 
-If the text would be longer than 700,000 bytes, the oldest use is left out.
+If the compressed data is longer than 700,000 bytes, the oldest use is left out.
 """
 
 from __future__ import annotations
