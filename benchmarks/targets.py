@@ -1,4 +1,4 @@
-"""The targets of benchmarks, and figures that compare two of them."""
+"""The targets of benchmarks, and figures that compare two benchmarks."""
 
 from __future__ import annotations
 

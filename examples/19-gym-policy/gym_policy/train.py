@@ -1,6 +1,7 @@
 """Learn the weights by random search, compare them with random placement, or measure steps per second.
 
-The cluster has every n-th node of openb, a published GPU cluster. Pods arrive until they request 130 % of its GPUs.
+For learning and comparing, the cluster has every n-th node of openb, a published GPU cluster. Pods arrive until they
+request 130 % of its GPUs.
 """
 
 from __future__ import annotations

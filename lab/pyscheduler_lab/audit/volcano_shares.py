@@ -1,4 +1,4 @@
-"""The deserved shares of queues, by Volcano's proportion and capacity, and kube-batch's proportion."""
+"""Compute deserved shares of queues as Volcano's `proportion` and `capacity` and kube-batch's `proportion` do."""
 
 from __future__ import annotations
 

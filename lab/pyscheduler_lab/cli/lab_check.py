@@ -1,4 +1,4 @@
-"""`pyscheduler lab check`: compare the results of a run with ranges."""
+"""`pyscheduler lab check`: compare the results of a run with the ranges in a file."""
 
 from __future__ import annotations
 

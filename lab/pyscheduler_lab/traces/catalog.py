@@ -1,4 +1,4 @@
-"""The traces that come with the lab, by name, with their terms."""
+"""The traces that come with the lab, by name, with their licences and sources."""
 
 from __future__ import annotations
 
