@@ -1,15 +1,15 @@
 """`Gang`: members of a gang are bound only after enough of them have found nodes.
 
-A member that finds a node waits at Permit. Gangs may be in a gang group, whose gangs start together. When each gang of
-the group has enough members with nodes, all waiting members are allowed.
+A member that finds a node waits at Permit. The gangs of a *gang group* start together: when each of them has enough
+members with nodes, all their waiting members are allowed.
 
 If a member of a Strict gang does not fit, the waiting members give up their nodes, and the other members are refused
 until the next round (see `record`). In a NonStrict gang, members keep their nodes. If members wait longer than the wait
-time of the gang, the gang has timed out: its unbound members are refused.
+time of their gang, the whole gang group has timed out: its unbound members are refused.
 
 Differs from Koordinator's current program, because the plugin follows Koordinator's design documents. Annotations of
-pods override the PodGroup. Attempts have rounds (see `record`). The members of a gang have one deadline. The annotation
-`timeout` is written.
+pods override the PodGroup. A member is tried once in a round. All members of a gang have one deadline. The plugin
+writes the annotation `timeout` on members that timed out.
 """
 
 from __future__ import annotations

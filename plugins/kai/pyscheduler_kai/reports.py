@@ -1,4 +1,4 @@
-"""The statuses, events and metrics of KAI.
+"""The statuses, events and metrics that KAI's users expect.
 
 Sources: KAI-Scheduler `pkg/queuecontroller` with its metrics, `pkg/scheduler/metrics`.
 """

@@ -1,7 +1,7 @@
-"""The interface of a rule: the function that computes the pod groups of one kind of workload.
+"""The interface of rules. A rule is a function for one kind of workload: it computes the group to which a pod belongs.
 
-A rule reads other objects through `lookup` only. If `lookup` lacks an object, the object may be requested from the API
-server; then the rule is called again.
+A rule gets the pod and its owners, and reads other objects only through `lookup`. If `lookup` lacks an object, the
+caller may request the object from the API server and call the rule again.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ For example, a group needs 10 CPUs, and has 3 pods with 1 CPU each. These pods u
 other 7 CPUs are the group's *demand*. The demand is granted when each quota has enough left for it, beside the
 reservations of other groups. A granted demand is the group's *reservation*.
 
-Groups are granted in the order of their creation; a group that does not fit does not block later groups.
+Demands are granted in the order in which the groups were created. A demand that does not fit does not block others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The policy `predicates`: accept nodes that the profile's filters accept. Source: Volcano `plugins/predicates`."""
+"""The policy `predicates`: accept nodes that the profile's filters accept, and that can take one more pod.
+
+Source: Volcano `plugins/predicates`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Parse values from the objects of queues and pod groups.
 
-No function raises for a bad value: it returns a replacement. With the parameter `warnings`, it also adds a sentence
-about the field, the bad value and the replacement.
+For a bad value, a function raises no error: it returns a replacement, or leaves the value out. A function with the
+parameter `warnings` also adds a sentence about the field and the bad value.
 """
 
 from __future__ import annotations

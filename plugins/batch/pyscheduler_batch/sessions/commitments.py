@@ -23,7 +23,7 @@ states:
     held      it is evicted because it has lost  it is not placed                   its backoff ends
               tasks
 
-- A promise lasts 60 s, and longer if pods are evicted for it.
+- A promise lasts 60 s, plus the grace period of the pods that are evicted for the job.
 - A task (a pod of the job) is *lost* if its binding failed, or if it waits because its queue is at the limit.
 - A backoff lasts 10 s, doubled each time, at most 10 minutes. The *rest* of an evicted job is such a backoff, or 10
   minutes if the job was moved to other nodes.

@@ -1,4 +1,4 @@
-"""Read from API objects what an earlier leader, or a crash, left: promised nodes, victims, and interrupted evictions.
+"""Read the state that an earlier leader left in API objects: promised nodes, victims, and interrupted evictions.
 
 Promised nodes are in `nominatedNodeName` of pending pods. Victims have the condition `DisruptionTarget`.
 """

@@ -1,5 +1,5 @@
-"""The resolver of deadlocks between groups of pods, which the group plugins of one scheduler share.
+"""The resolver of deadlocks between groups of pods. All group plugins of one scheduler share it.
 
 In a deadlock, groups hold nodes that other groups need, so that no group is complete. The resolver chooses a winner;
-other groups give up nodes for it. Begin with `deadlocks`.
+other groups give up nodes for it. Begin with the module `deadlocks`.
 """

@@ -1,6 +1,7 @@
-"""The topology constraint of segments: parts of a gang whose pods must, or should, be close to each other.
+"""The topology constraint of the segments of a gang.
 
-Annotations of the pod or of the workers' template name the topology levels, such as a rack.
+A segment is a part of a gang; its pods must, or should, run close to each other. Annotations of the pod or of the
+workers' template name the topology levels, such as a rack.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Volcano's Job: one pod group, in which the job's tasks may be sub-groups.
+"""Volcano's Job: one pod group, in which each task (a pod template of the job) may be a sub-group.
 
 The minimum is computed as in Volcano, `pkg/controllers/job`. KAI-Scheduler makes no groups for this kind.
 """
