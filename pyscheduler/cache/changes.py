@@ -1,4 +1,4 @@
-"""A log of the rows of a snapshot that changed.
+"""A log of the rows of a snapshot that changed; each row is a node.
 
 A reader that keeps data by row asks which rows changed since its last question. So a few changes cost little, however
 many nodes there are.

@@ -1,7 +1,7 @@
 """Find the rows of `explain` about the job to which a pod belongs.
 
-Packages that schedule pods job by job name a function in `POD_STEPS` (see `added_commands`). It returns `JobSteps`, or
-None for a pod of which it knows no job.
+A package that schedules pods in jobs declares a function in `POD_STEPS` (see `added_commands`). The function returns
+`JobSteps`, or None if it knows no job of the pod.
 """
 
 from __future__ import annotations

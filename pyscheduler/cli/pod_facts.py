@@ -1,6 +1,6 @@
-"""For a user who may not read nodes: rows of `explain` about what the pod asks for, about its group and its affinity.
+"""Rows of `explain` for a user who may not read nodes: the requests, the group and the affinity of a pod.
 
-They often show the cause, such as a label with a typo.
+These rows often show why the pod is pending, for example because of a typo in a label.
 """
 
 from __future__ import annotations

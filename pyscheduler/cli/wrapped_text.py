@@ -1,4 +1,4 @@
-"""Print long texts in lines of at most 80 characters."""
+"""Print long texts in lines of at most 80 characters. A longer word stays whole."""
 
 from __future__ import annotations
 

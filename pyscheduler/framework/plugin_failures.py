@@ -1,7 +1,7 @@
 """Reports failures and slow calls of plugins: counts them, and logs a traceback for each kind of failure.
 
-A broken plugin fails for each pod in the same way. Such failures are logged at the first, the tenth, the hundredth
-time, and so on.
+A broken plugin often fails for each pod in the same way. So of each kind of failure, only the first, the tenth, the
+hundredth (and so on) are logged as errors.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The lock of the snapshot: while one task uses the snapshot, no other task changes or updates it.
+"""The lock of the snapshot: while one asyncio task uses the snapshot, no other task changes or updates it.
 
-There is only one thread. But when a scheduling cycle awaits, for example an extender, other tasks run.
+All tasks run in one thread. But while a scheduling cycle awaits an answer, for example of an extender, other tasks run.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A plugin divides the nodes into sets, level by level (`PlacementLevels`). For each set, the search computes an upper
 limit: the number of members that fit there by filters and free amounts. First, sets whose limit allows all members are
-tried, beginning with the narrowest level. If the group fits in none of them, sets of the widest level are tried whose
-limit allows the group's minimum.
+tried, beginning with the narrowest level. If no such set takes all members, the search also tries sets of the widest
+level whose limit allows the group's minimum.
 
 Source: Koordinator, `coscheduling/core/network_topology_solver.go`. Differs from Koordinator: each set is tried with
 all plugins, and a gang may start with its minimum.

@@ -1,12 +1,12 @@
 """`/debug/snapshot`: a zip file with the objects, the queue and the configuration of the scheduler.
 
-    snapshot.json           when and by whom it was written
+    snapshot.json           the time, the version of pyscheduler, and whether this replica leads
     configuration.json      the effective configuration, as --config reads it
     queue.json              each pod that waits or is being scheduled: its place, attempts and backoff
     objects/v1/Pod.json     a List of objects for each kind that the scheduler watches, as explain --objects reads it
 
 Objects have only the fields that the scheduler decodes. The file has no Secrets, no private keys of extenders, and no
-`last-applied-configuration` annotations, because these may have environment variables.
+annotations `last-applied-configuration`, which may contain the values of environment variables.
 
 The objects are those of one moment. The queue changes while the file is written.
 """

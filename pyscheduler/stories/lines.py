@@ -1,7 +1,7 @@
-"""The lines of the logger `decision`, which `history` reads again.
+"""The lines of the logger `decision`, which `pyscheduler explain --history` reads.
 
-Most lines say that the reason of a pod changed. The last field of a line is `message`, so that a line that was cut can
-be recognized.
+Most lines say why a pod waits. The last field of a line is `message`, so that a reader can recognize a line that was
+cut.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Explain why a pod gets no devices: what its claims ask for, and which claims and pods use such devices."""
+"""Explain why a pod gets no devices: what its claims request, and which claims have such devices now."""
 
 from __future__ import annotations
 

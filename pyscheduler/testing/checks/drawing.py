@@ -1,6 +1,6 @@
 """Draw random histories: steps that make a small cluster, add pods made from a few templates, and cause other events.
 
-A small cluster with many equal pods needs few steps until pods wait or the equivalence cache is used.
+In a small cluster with many equal pods, pods wait, or reuse a plugin's cached answers, after a few steps.
 """
 
 from __future__ import annotations
