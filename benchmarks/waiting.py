@@ -1,6 +1,6 @@
 """Measure many pods that wait at Permit: the memory that they take, and the time until all waits have ended.
 
-In the first run, all pods are rejected at the end. In the second, all are allowed.
+The memory is measured in a run that ends with the rejection of all pods, the time in a run in which all are allowed.
 """
 
 from __future__ import annotations

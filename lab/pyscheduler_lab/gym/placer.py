@@ -1,7 +1,6 @@
 """Place pods on chosen nodes with the plugins of a profile.
 
-Reserve and Permit plugins run; PreBind and Bind plugins do not. If a Permit plugin lets the pod wait, the pod counts as
-rejected.
+Reserve and Permit plugins run; PreBind and Bind plugins do not. A pod that would wait at Permit counts as rejected.
 """
 
 from __future__ import annotations

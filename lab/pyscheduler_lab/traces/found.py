@@ -1,4 +1,4 @@
-"""The result of a reader of traces: jobs, and notes about jobs and columns that were left out."""
+"""The result of reading a trace: its jobs, and notes about what the reader left out or changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Replace the scheduler's filters and scores in cases. A node accepts pods up to its maximum number of pods."""
+"""Replace the scheduler's filters and scores in recorded cases of batch schedulers.
+
+A node accepts pods up to its maximum number of pods, and scores depend only on resources.
+"""
 
 from __future__ import annotations
 

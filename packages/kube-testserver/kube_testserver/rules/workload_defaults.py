@@ -1,4 +1,4 @@
-"""Defaults of workloads and services, for the fields that clients read and show."""
+"""Fill in defaults of workloads and Services: only the fields that clients read or show."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The owners of fields: ``metadata.managedFields``, kept from the first server-side apply on.
+"""Owners of fields (``metadata.managedFields``), recorded for an object from its first server-side apply on.
 
-When an update changes fields, its manager becomes their only owner. For an apply, see `server_side_apply`.
+The manager of an update becomes the only owner of the fields that the update changes. For an apply, see
+`server_side_apply`.
 
 Differs from kube-apiserver: an object without a server-side apply has no managed fields. Its first apply treats all
 existing fields as owned by ``before-first-apply``, as kube-apiserver does for objects that are older than this feature.

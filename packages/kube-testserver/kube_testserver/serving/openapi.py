@@ -1,7 +1,7 @@
 """/openapi/v3: the served resources with the fields of every kind, for `kubectl apply` and `kubectl explain`.
 
-kubectl leaves the check of unknown fields to the server if, in /openapi/v3, a PATCH has the parameter
-`fieldValidation`.
+If the PATCH operations in /openapi/v3 have the parameter `fieldValidation`, kubectl leaves the check of unknown fields
+to the server.
 
 Differs from kube-apiserver: /openapi/v2 is empty. In /openapi/v3, schemas of built-in kinds have no descriptions, and
 only the operations that kubectl looks for are listed.

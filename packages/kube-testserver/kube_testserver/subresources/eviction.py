@@ -1,4 +1,4 @@
-"""POST pods/<name>/eviction: delete a pod if its disruption budget allows it.
+"""POST pods/<name>/eviction: delete a pod, unless a disruption budget forbids it.
 
 The server reads the number of allowed disruptions from the budget's status, which a disruption controller updates.
 """
