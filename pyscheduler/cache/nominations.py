@@ -1,6 +1,6 @@
 """The nominated pods of each node, as a scheduling cycle sees them.
 
-The cycle sees the nominations of the scheduling queue. It can change them for itself, and undo these changes later.
+The cycle sees the nominations of the scheduling queue. It can change its own view of them, and undo these changes.
 """
 
 from __future__ import annotations

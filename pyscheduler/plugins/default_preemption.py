@@ -1,7 +1,7 @@
 """DefaultPreemption: if a pod fits nowhere, evict pods of lower priority from one node.
 
-`runtime.preemption` searches for victims, chooses the node and evicts. This module keeps the preemptor out of the
-active queue until its victims have been evicted.
+`runtime.preemption` searches for victims, chooses the node and evicts. This module keeps the
+preempting pod out of the active queue until its victims have been evicted.
 
 Differs from kube-scheduler: the arg `protectQuorum` (off by default) protects the minimum of pod groups. If the
 eviction of a victim would take its group below the minimum, the victim is treated like a pod that a disruption budget

@@ -1,6 +1,6 @@
 """The table of dialects: one row for each system's way to describe groups, such as Koordinator's.
 
-For each pod, the rows are tried in order. The first row that finds the name of a group in the pod counts.
+For each pod, the rows are tried in order, until one of them finds the name of a group in the pod.
 """
 
 from __future__ import annotations

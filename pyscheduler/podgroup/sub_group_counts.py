@@ -1,4 +1,4 @@
-"""Counts the members of each sub-group (a part of a group with a minimum of its own) by their state."""
+"""Counts the members of each sub-group by state. A sub-group is a part of a group, and has a minimum of its own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The GET routes that plugins add to the ports on which the scheduler serves its metrics.
 
 If several profiles register the same path, the query parameter `profile` chooses one of them. Without this parameter,
-it is the profile that registered the path first.
+the profile that registered the path first answers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The scheduler's gauges, and counters that the scheduler keeps anyway; they are read at each scrape of the metrics."""
+"""Metrics whose values are read from the scheduler at each scrape: its gauges, and some counters."""
 
 from __future__ import annotations
 

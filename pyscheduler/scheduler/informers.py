@@ -1,7 +1,7 @@
 """The informers of one scheduler, one for each kind of object that it watches.
 
-These are pods, nodes, and with the feature gate GenericWorkload PodGroups. Plugins can add kinds in their `watches`, or
-by registering events of these kinds.
+The scheduler watches pods and nodes. With the feature gate GenericWorkload, it also watches PodGroups. Plugins can add
+kinds in their `watches`, or by registering events of other kinds.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Try to place a group that has sub-groups with minimums of their own.
 
 For example, a group needs two of its three sub-groups, and each sub-group needs four pods. First, the trial places four
-pods of one sub-group and four of another. If one of the four pods finds no node, none of the four is placed, and the
-next sub-group is tried. Then the trial places the minimum of the third sub-group, and at last all other pods.
+pods of one sub-group and four of another. If a sub-group finds nodes for fewer than four pods, none of them is placed,
+and the next sub-group is tried. Then the trial places the minimum of the third sub-group, and at last the other pods.
 
 Source: KAI-Scheduler, `allocation_info.go` and `subgrouporder`. Differs from KAI-Scheduler in two ways. KAI-Scheduler
-sorts sub-groups by the needed members divided by the minimum, pyscheduler by the number of needed members. If a
-sub-group does not fit, pyscheduler tries its siblings.
+sorts sub-groups by the missing members divided by the minimum, pyscheduler by the number of missing members. If a
+sub-group does not fit, only pyscheduler tries the others.
 """
 
 from __future__ import annotations

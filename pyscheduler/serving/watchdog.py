@@ -2,10 +2,10 @@
 
 The thread receives SIGTERM and SIGINT. The first signal starts a graceful shutdown, and a second signal ends the
 program at once. The thread also ends the program if the shutdown takes too long, or if the lease is lost while the loop
-is blocked. It does not release the lease, because bindings may be in progress.
+is blocked. The thread does not release the lease, because bindings may be in progress.
 
 Code that keeps the interpreter lock (GIL), such as a long search for a regular expression, stops this thread, too. Then
-a timer ends the program with SIGALRM: about a minute after a leader lost its lease, or a few seconds after SIGTERM or
+a timer ends the program with SIGALRM: about a minute after a leader lost its lease, or 14 seconds after SIGTERM or
 SIGINT.
 
 Differs from kube-scheduler: in kube-scheduler, a plugin that never returns keeps the lease for ever, and SIGTERM ends

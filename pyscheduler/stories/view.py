@@ -1,7 +1,7 @@
 """Stories as JSON: the fields of `/debug/story`, `/debug/state` and `/debug/stream`.
 
-The fields are stable: a release may add some, and empty fields are not left out. Times are RFC 3339 texts in UTC, and
-"" if a time is not known.
+The fields are stable: a release may add fields. Empty fields are part of the JSON. Times are RFC 3339 texts in UTC; a
+time that is not known is "".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The ResourceClaim for those extended resources of a pod that device classes provide.
 
-On a node that does not offer the resource itself, the pod gets devices of the class. The claim is created in the API
-server only before the pod is bound.
+On a node that does not offer the resource itself, the pod gets devices of the class. The claim is in memory until
+PreBind writes it to the API server.
 
 Differs from kube-scheduler: on a node that offers all resources itself, pyscheduler makes no claim. If the pod also
 names claims, kube-scheduler makes an empty claim there, and the pod fails.

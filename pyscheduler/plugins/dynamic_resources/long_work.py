@@ -1,4 +1,4 @@
-"""Background work on searches for devices that take longer than a scheduling cycle may.
+"""Searches for devices that take too long for a scheduling cycle continue in the background.
 
 A call of Filter may spend up to about 20 ms on a pod's search. If that is not enough, the pod waits, and the search
 continues in small parts between other tasks. Then the pod is retried and uses the results.

@@ -1,4 +1,4 @@
 """VolumeBinding: find volumes for the PersistentVolumeClaims of a pod, or have volumes provisioned.
 
-Controllers of Kubernetes bind claims with immediate binding, and provision volumes.
+Kubernetes' controllers bind the claims of classes with `volumeBindingMode: Immediate`, and provision volumes.
 """

@@ -1,4 +1,4 @@
-"""Cached results of the filters, for the pods of one equivalence class, by node.
+"""Cached results of the filters by node, for one equivalence class (pods that are equal for all plugins).
 
 A filter runs again for a node only after a change that can matter to it, for example of the pods on the node.
 """

@@ -1,4 +1,7 @@
-"""Reasons why a profile has no equivalence cache, or does not cache the answers of a plugin."""
+"""Reasons why a profile has no equivalence cache, or does not cache the answers of a plugin.
+
+The equivalence cache reuses answers of plugins for equal pods.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filter: find the nodes that can take the pod. If there is none, find which plugin rejected each node first.
+"""Filter: find the nodes that can take the pod. If no node can, find the first plugin that rejects each node.
 
 A columnar plugin answers for all nodes in one call, a one-node plugin for one node per call. Columnar plugins run
 first. One-node plugins then run on the nodes that are left, until `limit` nodes are feasible.

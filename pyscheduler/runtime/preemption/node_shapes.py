@@ -1,7 +1,7 @@
 """The shape of each node, and the pods of each node by importance.
 
 Nodes have the same shape if they have the same amounts of resources, and pods with the same requests and priorities.
-One dry run can find the victims on all of them.
+One dry run can find the victims on all nodes of a shape.
 """
 
 from __future__ import annotations
