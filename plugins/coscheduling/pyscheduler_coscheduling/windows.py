@@ -1,6 +1,7 @@
-"""After a failure, a group is refused for a time: its window. At the end of the window, it may be retried.
+"""After a failure, a group is refused for a time, which is called its window.
 
-No cluster event marks the end. So a timer ends the window, and retries the group if, for example, nodes were freed.
+No cluster event marks the end of the window. So a timer ends it, and retries the group if, for example, nodes were
+freed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Find jobs that an action may skip, because it found no room for a job with the same constraints.
+"""Find jobs that an action may skip: it found no room for an earlier job with the same constraints.
 
-A job with fewer pods than the failed job, or with a smaller pod, is not skipped. Source: KAI-Scheduler,
+A job with fewer pods than the earlier job, or with a smaller pod, is not skipped. Source: KAI-Scheduler,
 `actions/common/minimal_job_comparison.go`, `api/pod_info/scheduling_constraints_signature.go`.
 """
 

@@ -1,4 +1,4 @@
-"""Register the batch system `volcano` for the plugin `Batch`. pyscheduler finds this module through the entry point."""
+"""Register the batch system `volcano` for the plugin `Batch`; the package's entry point names this module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base of the policies `proportion` and `capacity`: what queues have and request, and whether jobs are enqueued."""
+"""The base of the policies `proportion` and `capacity`: what queues have and request, and which jobs are admitted."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Remember the nodes on which evictions cannot make room for a task (pod), for later tasks of the same kind.
+"""Remember nodes on which evictions cannot make room for a task (pod), so that equal tasks later skip these nodes.
 
-All of these nodes are forgotten as soon as a task is placed or evicted.
+All of these nodes are forgotten as soon as any task is placed or evicted.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The base class of Volcano's sessions (a session is the state of one scheduling round).
 
-It has the policies in groups (tiers), the sums of each job, and cached results for each node.
+It has the policies in groups (tiers), the resource sums of each job, and cached results for each node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Check the policies and actions that other Python packages add, and the answers of these policies.
+"""Check the policies and actions that other Python packages add to a batch system, and the answers of these policies.
 
-The error about a wrong answer names the policy. A batch system's own policies are not checked, because checks cost
-time.
+The error about a wrong answer names the policy. Policies of the batch system itself are not checked, because checks
+cost time.
 """
 
 from __future__ import annotations
