@@ -1,4 +1,4 @@
-"""Measure pods bound per second with PodGrouper, which makes PodGroups for jobs, and with PodGroups made before."""
+"""Measure pods bound per second: with PodGrouper, which makes the PodGroups of jobs, and with ready PodGroups."""
 
 from __future__ import annotations
 

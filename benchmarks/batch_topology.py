@@ -1,6 +1,6 @@
 """Measure jobs whose pods must run in one rack, or in one block of racks.
 
-Some cases begin with empty nodes. In others, the plugin must evict pods first, or no rack can get enough room.
+Some cases begin with empty nodes. In others, no rack has enough room until the plugin evicts pods.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The objects of a case for one cluster size: initial objects, measured pods, and objects that come or go in between.
+"""The objects of a case for one cluster size: initial objects, measured pods, and changes during the measurement.
 
-Unlike in kube-scheduler's benchmark, initial pods are created with a node. All measured pods exist when the scheduler
-starts. Pods for which the case does not wait are created without a node.
+Unlike in kube-scheduler's benchmark, initial pods are created with a node, except for those that are to stay pending.
+All measured pods exist when the scheduler starts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """KAI's fair shares of the queues, one resource at a time.
 
-A queue first gets its quota, if it requests so much. The rest is divided by priority and over-quota weight. Child
-queues divide the share of their parent in the same way.
+A queue first gets its quota, but not more than its limit and its request. The rest is divided by priority, over-quota
+weight and past use. Child queues divide the share of their parent in the same way.
 
 Source: KAI, `plugins/proportion/resource_division`.
 """

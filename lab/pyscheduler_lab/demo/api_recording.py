@@ -1,6 +1,6 @@
 """Record the writes on an API server, over plain HTTP, so that `pyscheduler_lab.audit` can check them.
 
-If a watch breaks and cannot continue, the recording of its kind ends, and `problems` says so.
+If the watch of a kind breaks and cannot continue, the recording of this kind ends, and `problems` says so.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A Score plugin that takes its scores from a policy.
+"""A Score plugin that takes its scores from a policy, such as a neural network.
 
-The policy returns a score for each node, and a last one for "leave the pod pending", which the plugin ignores.
+The policy returns a score for each node, and a last score for "leave the pod pending". The plugin ignores the last one.
 
     class Learned(PolicyScore):
         name = "Learned"

@@ -1,4 +1,4 @@
-"""Compare policies by their results: the mean of each column over the seeds, with a 95 % interval.
+"""Compare policies (scheduler profiles) by their results: the mean of each column over seeds, with a 95 % interval.
 
 A seed changes the order of simultaneous jobs, in the same way for all policies. So policies are compared seed by seed.
 """

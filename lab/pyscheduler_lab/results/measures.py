@@ -1,6 +1,7 @@
-"""Facts about a replay that several columns need, as arrays computed from its tables.
+"""Arrays computed from the tables of a replay; several columns of the results are computed from these arrays.
 
-A *run* of a job begins when its minimum of workers is bound. An eviction that leaves fewer workers ends the run.
+A *run* of a job begins when its minimum of workers is bound. It ends with the job, or when an eviction leaves fewer
+workers.
 """
 
 from __future__ import annotations

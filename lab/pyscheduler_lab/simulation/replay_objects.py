@@ -1,4 +1,4 @@
-"""Convert the jobs of a trace to pod groups and pods, as users write them."""
+"""Convert the jobs of a trace to pod groups and pods, in the form in which users create them."""
 
 from __future__ import annotations
 

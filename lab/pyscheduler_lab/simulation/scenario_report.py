@@ -1,4 +1,4 @@
-"""The results of scenarios as data, so that other programs can check the expectations."""
+"""The results of scenarios as JSON: the expectations that failed, and the pods and groups after each step."""
 
 from __future__ import annotations
 

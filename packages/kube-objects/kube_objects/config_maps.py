@@ -1,4 +1,4 @@
-"""The type ConfigMap. Plugins keep data in ConfigMaps that must survive a restart."""
+"""The type ConfigMap. Plugins use ConfigMaps for data that must survive a restart."""
 
 from __future__ import annotations
 

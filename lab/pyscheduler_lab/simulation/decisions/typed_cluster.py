@@ -4,8 +4,8 @@ A `TypedCluster` does what decisions depend on: it fills in defaults and the pri
 applies patches. A pod that is deleted with a grace period stays until its kubelet has ended it. A write calls the
 listeners.
 
-Differs from an API server: objects are not validated. There are no quotas, no webhooks and no permissions. If only the
-condition that says why a pod waits changes, the change is not announced, and the version stays.
+Differs from an API server: objects are not validated. There are no quotas, no webhooks and no permissions. A change of
+the condition `PodScheduled` of a waiting pod calls no listener, unless the pod has a nominated node.
 """
 
 from __future__ import annotations
