@@ -1,7 +1,7 @@
 """Keep `explain` from conclusions about kinds that the user may not list.
 
-Such a kind looks as if it had no objects, and a plugin may reject the pod for that. `explain` shows its result as
-unknown.
+Such a kind looks as if it had no objects, and a plugin may reject the pod for that. `explain` shows the plugin's
+result as unknown.
 """
 
 from __future__ import annotations

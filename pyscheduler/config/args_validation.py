@@ -1,7 +1,7 @@
 """Validate the args of kube-scheduler's own plugins, with its messages.
 
-A field of a disabled feature is rejected. Otherwise it would have an unexpected effect when the feature is enabled
-later.
+A field of a disabled feature is rejected. Otherwise the field would have an unexpected effect when the feature is
+enabled later.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The thread receives SIGTERM and SIGINT. The first signal starts a graceful shutd
 program at once. The thread also ends the program if the shutdown takes too long, or if the lease is lost while the loop
 is blocked. The thread does not release the lease, because bindings may be in progress.
 
-Code that keeps the interpreter lock (GIL), such as a long search for a regular expression, stops this thread, too. Then
+Code that keeps the interpreter lock (GIL), such as a long match of a regular expression, stops this thread, too. Then
 a timer ends the program with SIGALRM: about a minute after a leader lost its lease, or 14 seconds after SIGTERM or
 SIGINT.
 

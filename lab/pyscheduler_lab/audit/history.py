@@ -1,4 +1,4 @@
-"""The versions of all objects that an API server stored, each with the time of its write."""
+"""The recorded versions of an API server's objects (nodes, pods, queues, ...), each with the time of its write."""
 
 from __future__ import annotations
 

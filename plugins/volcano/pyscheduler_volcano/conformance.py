@@ -1,4 +1,7 @@
-"""The policy `conformance`: protect critical pods from eviction. Source: Volcano `plugins/conformance`."""
+"""The policy `conformance`: protect critical pods, and all pods of kube-system, from eviction.
+
+Source: Volcano `plugins/conformance`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The base class `Reports`: it says what a batch system writes about jobs and queues into statuses, events and metrics.
 
-`StatusReporter` and `Statuses` call it. They do the work that all systems share, such as limiting the rate of writes.
+`StatusReporter` and `Statuses` use it, and do what all systems share, such as limiting the rate of writes.
 """
 
 from __future__ import annotations
