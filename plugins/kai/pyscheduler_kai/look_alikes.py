@@ -1,6 +1,7 @@
-"""Find jobs that an action may skip: it found no room for an earlier job with the same constraints.
+"""Find jobs that an action (a step of the scheduling cycle, such as `reclaim`) may skip.
 
-A job with fewer pods than the earlier job, or with a smaller pod, is not skipped. Source: KAI-Scheduler,
+A job is skipped if there was no room for an earlier job with the same constraints. A job with fewer waiting pods than
+the earlier job, or with a smaller pod in the same place of the sorted pods, is not skipped. Source: KAI-Scheduler,
 `actions/common/minimal_job_comparison.go`, `api/pod_info/scheduling_constraints_signature.go`.
 """
 

@@ -1,6 +1,7 @@
-"""Make Python types from schemas, so that msgspec checks in C what Go's typed decoder checks.
+"""Make Python types from schemas, to find unknown fields and wrong types in an object, as kube-apiserver does.
 
-To check an object, the server converts it to such a type, and throws the result away.
+To check an object, the server converts it to such a type, and throws the result away. msgspec does so in C, so it is
+fast.
 """
 
 from __future__ import annotations
