@@ -1,4 +1,4 @@
-"""Racks: the pods of a group run in one rack. Racks with fewer pods are preferred, up to 100 pods."""
+"""Racks: the pods of a group run in one rack. Racks with fewer pods are preferred; from 100 pods on, all are equal."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -7,7 +7,7 @@ The scheduler may evict the rest of a gang that lost members. Otherwise, these p
 - when a job preempts: pods of other queues; in KAI, also pods whose priority is not lower than the job's
 - when a job reclaims room from other queues: pods of its own queue, and pods of queues that are not reclaimable
 - in KAI, when a job preempts or reclaims: pods of a job that has not run for a minimum time yet, except pods beyond the
-  minimum of this job
+  minimum number of pods of this job
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Record the pods of gangs from watches, and check that no gang ran partially.
 
-The module shares no code with the scheduler, so that a mistake there is noticed here.
+The module shares no code with the scheduler, so that it does not repeat the scheduler's mistakes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The environment: pods arrive one after another, and each action chooses a node for a pod, or leaves the pod pending.
 
 Pods arrive as in a trace, and leave their nodes when their time is over. The Filter plugins of the profile say which
-nodes are feasible. If a pending pod fits on a node after other pods have ended, the policy decides about it again. The
+nodes are feasible. If a pending pod fits on a node after other pods have ended, the agent decides about it again. The
 episode ends when there is no pod to decide about.
 
 With `load`, an episode is like the experiment of the FGD paper ("Beware of Fragmentation", USENIX ATC 2023): jobs of

@@ -1,4 +1,4 @@
-"""Compares the placement of a dump with the placement after a change."""
+"""Compare the nodes of the pods in a dump (the objects of a cluster) with their nodes after a change."""
 
 from __future__ import annotations
 

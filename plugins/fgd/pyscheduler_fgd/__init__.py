@@ -1,4 +1,4 @@
-"""Score plugins for nodes with GPUs: FGD (Fragmentation Gradient Descent), and five policies to compare it with.
+"""Score plugins for nodes with GPUs: FGD (Fragmentation Gradient Descent), and five others to compare it with.
 
 `FGD` and `Random` also choose the GPU of a pod that shares one. `pyscheduler_lab.reproduction` repeats the experiment
 of the paper below.

@@ -1,7 +1,7 @@
 """`GpuPolicy`: the base class of the six score plugins in this package.
 
-With most of them, pods with equal requests give a node the same score until the node changes. So scores are cached by
-request and node.
+Most of these plugins give a node the same score for all pods with equal requests, until the node changes. So scores are
+cached by request and node.
 """
 
 from __future__ import annotations

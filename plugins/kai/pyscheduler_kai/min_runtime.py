@@ -1,7 +1,7 @@
 """The policy `minruntime`: protects jobs that started a short time ago.
 
-A queue sets how long its jobs must run before other jobs may evict them. Pods beyond the minimum of a job are not
-protected.
+A queue sets how long its jobs must run before other jobs may evict them. Pods beyond the minimum number of pods of
+a job are not protected.
 
 Source: KAI-Scheduler, `plugins/minruntime`.
 """

@@ -1,4 +1,4 @@
-"""The policies that order jobs, and the pods of a job: `priority`, `elastic`, `kubeflow`, `ray` and `taskorder`.
+"""Policies: `priority` and `elastic` order jobs; `kubeflow`, `ray` and `taskorder` order the pods of a job.
 
 Source: KAI-Scheduler, the plugins of the same names.
 """

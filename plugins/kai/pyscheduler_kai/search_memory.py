@@ -1,7 +1,7 @@
 """Remember failed searches for victims from one pass (a scheduling round over all jobs) to the next.
 
 In a full cluster, most passes would repeat the searches that failed in the last pass. A failed search is not repeated
-while the data that its result depends on is equal:
+while this data is unchanged:
 
 - the free amounts of nodes, the answers of filters, and how pods share GPUs;
 - the amounts that queues hold and may hold, and their fair shares;

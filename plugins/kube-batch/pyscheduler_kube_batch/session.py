@@ -2,9 +2,9 @@
 
 Differs from Volcano's session:
 
-- Comparisons leave out the number of pods. Amounts are equal within 10 millicores, 10 MiB, and 0.01 of other resources.
-- A job with fewer pods than its minimum is left out of the round.
-- Each policy can only shorten the list of victims. In Volcano, a later tier (group of policies) can propose others.
+- Comparisons ignore the number of pods. Amounts are equal within 10 millicores, 10 MiB, and 0.01 of other resources.
+- A job with fewer pods than its minimum does not take part in the round.
+- A later policy can only shorten the list of victims. In Volcano, a later tier (group of policies) can propose others.
 - Once the minimum of a job has nodes, its tasks (pods) are bound one by one.
 
 Source: kube-batch `framework/session.go`, `framework/session_plugins.go`.

@@ -1,1 +1,1 @@
-"""Subresources whose POST changes a pod: binding and eviction."""
+"""The subresources `binding` and `eviction` of pods: a POST binds or deletes the pod."""

@@ -1,6 +1,6 @@
 """`JobSpec`: the settings of a job, read from its PodGroup, in one form for all batch systems.
 
-They are the queue, the priority, the sub-groups and the protection from eviction.
+For example, these are the queue, the priority class, the minimum number of pods and the sub-groups.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The amounts of a ResourceQuota that one object uses, and the scopes that an object is in.
+"""The amounts of a ResourceQuota that one object uses, and the check whether a pod is in the quota's scopes.
 
 Most objects count as one under the name `count/PLURAL.GROUP`. Some kinds, such as pods, use further amounts.
 
