@@ -1,6 +1,6 @@
-"""The rows of `explain` for a pod that would fit if certain other pods did not take its room.
+"""The rows of `explain` for a pod that would fit on a node without certain other pods.
 
-They are nominated pods, and evicted pods that do not end. Messages of filter plugins do not name them.
+These other pods are nominated to the node, or evicted but still there. Filter plugins do not name them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plugins that repeat mistakes of kube-scheduler 1.36.2, which pyscheduler otherwise corrects.
+"""Plugins that repeat mistakes of kube-scheduler 1.36.2; pyscheduler's usual plugins do not make these mistakes.
 
 `explain --cases` uses these plugins, so that its answers can be compared with recorded decisions of kube-scheduler.
 """

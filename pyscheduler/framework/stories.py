@@ -1,6 +1,6 @@
-"""`Stories`: the interface through which the scheduler reports why each pod waits; `pyscheduler.stories` records it.
+"""`Stories`: the interface through which the scheduler reports why each pod waits.
 
-The methods are called several times per pod, so they must be cheap.
+`pyscheduler.stories` records the reasons. The methods are called several times per pod, so they must be cheap.
 """
 
 from __future__ import annotations

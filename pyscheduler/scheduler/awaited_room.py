@@ -1,6 +1,6 @@
 """Find the room that a nominated pod waits for, because victims are still terminating on its node.
 
-If the pod fits there without the victims, its group counts the pod as placed. Otherwise, the group would fail again.
+If the pod fits there without the victims, its group counts the pod as placed. Without this rule, the group would fail.
 """
 
 from __future__ import annotations

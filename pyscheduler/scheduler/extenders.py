@@ -1,7 +1,7 @@
 """Extenders: programs that take part in the choice of a node, and that the scheduler calls over HTTP.
 
 An extender may reject nodes, score nodes, bind the pod, or change the result of a search for victims. If an extender
-fails, the attempt fails, too, unless the extender is configured as ignorable, or was asked for scores.
+fails, the attempt fails, too. There are two exceptions: extenders configured as ignorable, and requests for scores.
 
 Differs from kube-scheduler for an extender that gets and returns whole nodes, not only names: pyscheduler reads the
 names of the returned nodes, and refuses unknown names; kube-scheduler treats a returned node as a node without pods,

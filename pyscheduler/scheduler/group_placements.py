@@ -2,8 +2,8 @@
 
 PlacementGenerate plugins name placements. A feasible placement with the highest score is used.
 
-Differs from kube-scheduler, which tries every placement: pyscheduler leaves out placements that cannot win, because the
-room is too small for the group's minimum, or the score cannot exceed that of another placement. If no placement is
+Differs from kube-scheduler, which tries every placement: pyscheduler skips placements that cannot win. Their room
+is too small for the group's minimum, or their score cannot exceed that of another placement. If no placement is
 feasible, the message is about the placement that was tried first; in kube-scheduler, about a random placement.
 Source: kube-scheduler 1.36, `podGroupSchedulingPlacementAlgorithm`, `findBestPlacement`.
 """

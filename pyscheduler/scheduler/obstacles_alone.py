@@ -1,6 +1,6 @@
 """For each node, find all plugins that reject a pod there, for `pyscheduler explain`.
 
-A scheduling cycle finds only the first of them. Here, each plugin judges the pod as if the others accepted it.
+A scheduling cycle finds only the first of these plugins. Here, each plugin judges the pod as if the others accepted it.
 """
 
 from __future__ import annotations

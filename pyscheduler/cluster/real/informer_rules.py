@@ -1,6 +1,6 @@
 """Decides for an informer whether to watch or to list again, without I/O.
 
-The informer lists again if the server has forgotten the version from which it should watch (410), or if an event
+For example, the informer lists again if the server has forgotten the version of the watch (410), or if an event
 contradicts the local copy.
 """
 

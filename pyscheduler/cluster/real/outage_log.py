@@ -1,6 +1,6 @@
-"""Logs failures of lists and watches: one warning for all of them, and one line when all work again.
+"""Log outages of the API server: repeat a warning for all failing lists and watches, and log when they work again.
 
-Otherwise, every informer would log each of its retries while the API server is down.
+Without this module, every informer would log each of its retries while the API server is down.
 """
 
 from __future__ import annotations

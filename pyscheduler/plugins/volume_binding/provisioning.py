@@ -1,4 +1,4 @@
-"""The nodes for which a claim's volume can be provisioned: by the allowed topologies of its class and by free capacity.
+"""The nodes where a claim's volume can be provisioned, by the allowed topologies of its class and by free capacity.
 
 Some drivers report their free capacity in CSIStorageCapacity objects.
 Source: kube-scheduler 1.36, `volumebinding/binder.go`.

@@ -1,4 +1,4 @@
-"""Find the installed plugins: the entry points of the group `pyscheduler`, our own included.
+"""Find the installed plugins: the entry points of the group `pyscheduler`, including pyscheduler's own plugins.
 
 Each entry point is loaded by itself. If a Python package cannot be loaded, only profiles that name a plugin of this
 package fail.

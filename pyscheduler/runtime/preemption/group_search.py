@@ -6,7 +6,7 @@ protect, then the others, and the most important first in both cases. If the gro
 back, this unit is evicted.
 
 Differs from kube-scheduler, which puts the units back one by one, and tries to place the whole group after each. If
-free places can be counted (`place_counts`), pyscheduler tries this only a few times. Otherwise, pyscheduler puts
+free places can be counted (`place_counts`), pyscheduler places the group only a few times. Otherwise, pyscheduler puts
 several units back at a time. The victims are the same, unless the group fits better with a pod that is put back.
 Source: kube-scheduler 1.36, `framework/preemption/podgrouppreemption.go`.
 """

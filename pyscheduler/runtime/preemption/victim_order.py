@@ -3,8 +3,8 @@
 Equally important pods must have the same order as in kube-scheduler. This order depends on Go's sort function, so this
 module implements the same algorithm.
 
-Source: kube-scheduler 1.36, `SelectVictimsOnNode` and `MoreImportantPod`; Go's `sort.Slice`, a quicksort that defeats
-patterns (https://arxiv.org/abs/2106.05123).
+Source: kube-scheduler 1.36, `SelectVictimsOnNode` and `MoreImportantPod`; Go's `sort.Slice`, a pattern-defeating
+quicksort (https://arxiv.org/abs/2106.05123).
 """
 
 from __future__ import annotations
