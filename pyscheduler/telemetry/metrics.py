@@ -1,4 +1,4 @@
-"""Record and export kube-scheduler's metrics, with its names, labels and buckets.
+"""Record and export metrics: kube-scheduler's, with its names, labels and buckets, and pyscheduler's own.
 
 A measurement costs a dictionary lookup, and an addition or an append. The OpenTelemetry SDK reads the values only at a
 scrape.

@@ -1,4 +1,4 @@
-"""A computation that can pause at any depth of calls and continue later.
+"""A computation that can pause inside any nested function call, and continue later.
 
 It runs in a thread of its own. While this thread runs, the caller waits, so no locks are needed.
 """
