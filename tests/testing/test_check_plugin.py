@@ -179,9 +179,9 @@ def test_slow_method_fails_by_its_cpu_time() -> None:
     """A call over the limit of CPU time fails, when it is over the limit in a second run, too."""
     history = [Step("add_node", "n1"), Step("add_pod", "p1")]
 
-    error = failure(wrong.Computes, histories=[history], checks=["blocking"], cpu_limit_seconds=0.01)
+    error = failure(wrong.Computes, histories=[history], checks=["blocking"], cpu_limit_seconds=0.002)
 
-    assert "ms of CPU time, more than 10 ms" in str(error)
+    assert "ms of CPU time, more than 2 ms" in str(error)
 
 
 @pytest.mark.slow
