@@ -1,11 +1,11 @@
 """`StoryBook`: the stories of all pending pods and, in a limited amount of memory, of the pods that finished last.
 
 A story lists the reasons for which one pod waited. If the reason changes, the logger `decision` writes one line. If the
-same reason is found again, only its count, time and message change. The count is logged when it is a power of two, once
-in ten minutes, and when the process stops. So if the process is killed, the logs have at least half of the count.
+same reason is found again, its count goes up. The count is logged when it is a power of two, once in ten minutes, and
+when the process stops. So if the process is killed, the logs have at least half of the count.
 
 A standby logs nothing, because another replica decides. But it keeps the stories of pending pods, so that it knows
-since when they wait. When it begins to lead, it logs the reasons that it knows already.
+since when they wait.
 """
 
 from __future__ import annotations

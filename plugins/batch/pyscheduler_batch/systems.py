@@ -1,6 +1,6 @@
 """Find the batch systems (such as KAI) of installed Python packages, and the readers of their queues and groups.
 
-A look-up by name imports only that system; an iteration imports all systems.
+`systems` and `presets` import a system when it is looked up by its name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Cache the devices of the cluster. After a ResourceSlice has changed, the next read computes them again.
+"""Cache the devices of the cluster, which ResourceSlices list.
 
-Each slice is parsed when its watch event arrives, so that no scheduling cycle parses thousands of slices.
+Each slice is parsed when its watch event arrives, so that no scheduling cycle parses thousands of slices. After a
+change, the next call of `inventory` puts the parsed slices together.
 """
 
 from __future__ import annotations

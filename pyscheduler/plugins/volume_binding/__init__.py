@@ -1,4 +1,5 @@
-"""VolumeBinding: find volumes for the PersistentVolumeClaims of a pod, or have volumes provisioned.
+"""VolumeBinding: find volumes for the PersistentVolumeClaims of a pod.
 
-Kubernetes' controllers bind the claims of classes with `volumeBindingMode: Immediate`, and provision volumes.
+If no volume suits, a controller of Kubernetes can provision one for the node that the plugin has chosen. For classes
+with `volumeBindingMode: Immediate`, controllers bind the claims, too.
 """

@@ -1,7 +1,7 @@
-"""Merge the permissions that plugins and modules declare into few RBAC rules.
+"""Merge the permissions that plugins and parts of the scheduler declare into few RBAC rules.
 
-Each rule names the plugins and modules that need it. A permission is left out if a wider one covers it, for example one
-for all namespaces.
+With each rule are the names of those that need it: plugins, and parts such as "leader election". A permission is left
+out if a wider one covers it, for example one for all namespaces.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Search many nodes for victims, with one dry run for all nodes of the same shape.
 
-Two nodes have the same shape if they have the same amounts of resources, and pods with the same requests and
-priorities. If the filters look only at amounts, such nodes have equal victims. For example, if 1,000 equal nodes run
-four equal pods each, one dry run is enough. Its result is kept for later preemptions by pods of the same kind.
+Two nodes have the same shape if they have equal amounts of resources, and if their pods, sorted by importance, have
+equal requests and priorities. If the filters look only at amounts, such nodes have equal victims. For example, if 1,000
+equal nodes run four equal pods each, one dry run is enough. Its result is used again when another pod with the same
+spec and priority preempts.
 
 Nominated pods and disruption budgets count as parts of the shape. If a filter looks at the pods themselves, each node
 has a shape of its own.

@@ -1,4 +1,4 @@
-"""Read from pods and groups what a scheduling round needs: the requests of a pod, its state, and the queue of a job."""
+"""The requests of a pod, the state of a pod with a node, and the queue of a job, for a scheduling round."""
 
 from __future__ import annotations
 
