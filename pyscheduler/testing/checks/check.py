@@ -218,7 +218,7 @@ class _Run:
         if self.coverage.changing:
             what = f"{findings[0].what}; {self.coverage.calls_of_changing()}"
             found = attrs.evolve(findings[0], what=what, remedy=CHANGING_REMEDY)
-        elif depends_on_earlier_runs(self.subject, history):
+        elif depends_on_earlier_runs(self.subject, history, other):
             found = attrs.evolve(findings[0], what=findings[0].what + _LEFT_OVER, remedy=_LEFT_OVER_REMEDY)
         else:
             self.raise_first(history, partial(self._differences, other))

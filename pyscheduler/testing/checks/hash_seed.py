@@ -57,6 +57,8 @@ class OtherProcess:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin, self._process.stdout
+        #: The first history, and the decisions: then nothing was left over in the process from earlier runs.
+        self._first: tuple[Sequence[Step], Decisions] | None = None
         modules = {each.__module__: inspect.getsourcefile(each) for each in subject.classes()}
         # Modules first: the rest of the subject can be read only when its classes can be imported.
         _send(self._to, (sys.path, modules))
@@ -71,7 +73,13 @@ class OtherProcess:
         if found is None:
             raise ChildProcessError("the process with another PYTHONHASHSEED has ended")
         decisions: Decisions = found
+        if self._first is None:
+            self._first = history, decisions
         return decisions
+
+    def first_decisions(self, history: Sequence[Step]) -> Decisions | None:
+        """Return the decisions that the process made when it was new; None if its first history was another one."""
+        return self._first[1] if self._first is not None and self._first[0] is history else None
 
     def __enter__(self) -> Self:
         return self
@@ -84,13 +92,21 @@ class OtherProcess:
         self._from.close()
 
 
-def depends_on_earlier_runs(subject: Subject, history: Sequence[Step]) -> bool:
+def depends_on_earlier_runs(subject: Subject, history: Sequence[Step], other: OtherProcess) -> bool:
     """Return True if two new processes with different hash seeds decide alike.
 
-    If the decisions of this process are others, then something is left over from its earlier runs.
+    If the decisions of this process are others, then something is left over from its earlier runs. `other` counts as
+    new if `history` was the first that it decided.
     """
-    with OtherProcess(subject, "3") as first, OtherProcess(subject, "4") as second:
-        return first_difference(first.decide(history), second.decide(history)) is None
+
+    def decide_anew(hash_seed: str) -> Decisions:
+        with OtherProcess(subject, hash_seed) as process:
+            return process.decide(history)
+
+    first = other.first_decisions(history)
+    if first is None:
+        first = decide_anew("3")
+    return first_difference(first, decide_anew("4")) is None
 
 
 def first_difference(first: Decisions, second: Decisions) -> tuple[int, str] | None:
