@@ -1,7 +1,7 @@
 """Record and export metrics: kube-scheduler's, with its names, labels and buckets, and pyscheduler's own.
 
-A measurement costs a dictionary lookup, and an addition or an append. The OpenTelemetry SDK reads the values only at a
-scrape.
+A measurement is cheap: look-ups in dictionaries, and an addition or an append. The OpenTelemetry SDK reads the values
+only at a scrape.
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
 """Writes to ResourceClaims before the pod is bound: the allocation, and the pod in `reservedFor`.
 
-If the API server does not answer a write, the write may have happened. So the devices stay reserved until the claim has
-been read again.
+If the result of a write is unknown, because the API server did not answer, the write may have happened. Then the
+scheduler gives the claim's devices to no other claim until it has read the claim again.
 
 Differs from kube-scheduler:
 
-* If pods of a group share a claim that no device is allocated to yet, pyscheduler reserves the claim for all of them;
-  in kube-scheduler, the attempts of all pods but the first fail once.
+* If pods of a group share a claim without devices, pyscheduler reserves the claim for all of them at once. In
+  kube-scheduler, only the first pod succeeds at once; each other pod fails one attempt.
 * pyscheduler adds no `allocationTimestamp` to an allocation from before 1.36, because the API server would refuse the
   change; kube-scheduler tries to add one.
-* pyscheduler removes reservations in the background, and the next attempt of the pod waits until they are removed;
-  kube-scheduler removes them before the pod is requeued.
-* If it is unknown whether a write happened, pyscheduler keeps the devices reserved until it knows; kube-scheduler frees
-  them at once.
+* pyscheduler removes pods from `reservedFor` in the background, and the next attempt of such a pod waits for the
+  result; kube-scheduler removes them before the pod is requeued.
+* If the result of a write is unknown, kube-scheduler gives the devices to other claims at once.
 
 Source: kube-scheduler 1.36, `dynamicresources`.
 """

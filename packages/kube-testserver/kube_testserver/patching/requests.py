@@ -1,7 +1,6 @@
-"""Carry out PATCH requests: read the patch, apply it to an object, and store the result.
+"""Carry out PATCH requests: read the patch, and apply it to an object.
 
-The patched object is treated like the body of a PUT. A server-side apply (`server_side_apply`) may also create the
-object.
+A server-side apply (`server_side_apply`) may also create the object.
 """
 
 from __future__ import annotations

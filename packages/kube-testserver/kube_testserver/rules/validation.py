@@ -1,6 +1,6 @@
 """Checks that refuse objects before the API server stores them.
 
-The status code is 400 if the JSON has the wrong shape, and 422 if a value is not allowed. Some checks of
+The status code is 400 if the JSON cannot be decoded as the kind, and 422 if a value is not allowed. Some checks of
 kube-apiserver are missing.
 """
 
