@@ -10,9 +10,8 @@ must not wake the same members again. So a plugin can set a function that return
 
 A rejected pod that has waited here for `max_seconds` is flushed, which means that it is retried without an event.
 
-Differs from kube-scheduler: pyscheduler flushes a gated pod only if its gating plugin waits for all events.
-kube-scheduler marks all gated pods as flushed but does not retry them. So kube-scheduler counts these pods in
-scheduler_pod_scheduled_after_flush_total after their gate opens. It also records an event for pods in flight.
+Differs from kube-scheduler: gated pods that are not retried are not marked as flushed. kube-scheduler marks them, so
+it counts them in scheduler_pod_scheduled_after_flush_total after their gate opens.
 Source: kube-scheduler 1.36, `unschedulable_pods.go`, `flushUnschedulablePodsLeftover`.
 """
 

@@ -1,4 +1,4 @@
-"""The types of resource slices, in which drivers publish their devices, pool by pool, and of taints of devices.
+"""Python types for ResourceSlice, in which drivers publish pools of devices, and for DeviceTaintRule.
 
 A pool may need several slices. A pool is complete if all slices of its newest generation exist; each slice says how
 many there are.

@@ -1,7 +1,8 @@
 """Find victims for a job that must run in one topology domain, such as one rack.
 
-For each domain that may have enough room, the search makes one eviction plan. The plans are simulated, those with few
-evictions first. If no plan succeeds, the eviction of all possible victims of a domain is simulated.
+For each domain that would have enough room without its possible victims, the search makes one eviction plan. The plans
+are simulated, those with few evictions first. If no plan succeeds, the search simulates the eviction of all possible
+victims of one domain after the other.
 
 Differs from KAI-Scheduler: KAI takes victims in the order of queues until some domain has room. So KAI finds the first
 domain that gets room for the job, and this search finds one that needs few evictions.

@@ -1,4 +1,6 @@
-"""Choose the node of each pod that a job places next; if one pod finds no node, undo the placements of the others.
+"""Choose nodes for the next pods of a job: those that its minimum lacks, or one more pod.
+
+If one of them finds no node, the others do not keep theirs.
 
 Source: KAI-Scheduler, `actions/common/allocate.go`, `framework/session.go` and the node order plugins in
 `plugins/nodeavailability`, `plugins/resourcetype`, `plugins/gpusharingorder`, `plugins/nominatednode` and

@@ -5,7 +5,7 @@ The manager of an update becomes the only owner of the fields that the update ch
 
 Differs from kube-apiserver: an object without a server-side apply has no managed fields. Its first apply treats all
 existing fields as owned by ``before-first-apply``, as kube-apiserver does for objects that are older than this feature.
-Writes of the server itself (bindings, statuses of its kubelets, evictions) have no manager.
+In kube-testserver, bindings, evictions and the statuses that simulated kubelets write have no manager.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Check the arguments of policies, so that a policy gets a usable value or none.
+"""Check the arguments of policies (the plugins of KAI, Volcano and kube-batch).
 
-A value that cannot be used causes a warning, and is left out or replaced by the nearest usable one.
-
-Differs from KAI, Volcano and kube-batch: they log such a value, and use the default.
+A value that cannot be used causes a warning. It is replaced by the default, or by the nearest usable value.
 """
 
 from __future__ import annotations
