@@ -6,30 +6,33 @@ Trace and nodes may be made in Python. If pandas or polars is installed, `table.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import attrs
 import pyarrow as pa
 
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab.inputs import check_inputs
-from pyscheduler_lab.results.columns import COLUMNS
+from pyscheduler_lab.results.columns import COLUMNS, unfinished_of
 from pyscheduler_lab.results.comparison import Estimate, Summary, estimates, results_of, summary_of
 from pyscheduler_lab.results.runs import Run, Workload, play_each
-from pyscheduler_lab.results.settings import RunSettings
+from pyscheduler_lab.results.settings import RunSettings, Ties
 from pyscheduler_lab.results.tables import TABLES
 from pyscheduler_lab.simulation.policies import jobs_of_teams, policy_named, teams_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyscheduler_lab.clusters import Cluster
-    from pyscheduler_lab.results.settings import Ties
     from pyscheduler_lab.traces import Trace
 
 __all__ = ["Comparison", "compare"]
 
+_Fidelity: TypeAlias = Literal["full", "decisions"]
 #: Of an estimate, in the order of the columns of `Comparison.estimates`.
 _ESTIMATE: Final = Estimate.__struct_fields__
 
@@ -38,7 +41,7 @@ _ESTIMATE: Final = Estimate.__struct_fields__
 class Comparison:
     """The runs of a comparison, in order of policies, then of seeds."""
 
-    runs: Sequence[Run]
+    runs: Sequence[Run] = attrs.field(repr=lambda runs: f"<{len(runs)} runs>")
 
     @property
     def summary(self) -> pa.Table:
@@ -89,12 +92,12 @@ class Comparison:
 def compare(
     trace: Trace,
     cluster: Cluster,
-    policies: Sequence[str],
+    policies: Sequence[str | Path],
     *,
     seeds: int = 1,
     quotas: Mapping[str, int] | None = None,
     ties: Ties = "random",
-    fidelity: Literal["full", "decisions"] = "decisions",
+    fidelity: _Fidelity = "decisions",
 ) -> Comparison:
     """Replay a trace on a cluster under each policy, with the seeds 0 to `seeds` - 1.
 
@@ -102,15 +105,64 @@ def compare(
     in proportion to the work of the teams). `ties`: the choice among nodes of equal score. `fidelity`: `full` runs an
     API server, too.
 
+    Warns about what the reader of the trace left out, about runs in which jobs did not finish, whose waits are lower
+    bounds, and about runs in which a plugin failed, whose results are not those of the policy.
+
     Raises `ConfigError` for an unknown policy, for arguments of another type, and for jobs or quotas that cannot be
     replayed.
     """
     check_inputs(trace, cluster)
-    if isinstance(policies, str):
-        raise ConfigError(f"policies must be a list, such as [{policies!r}], not the text {policies!r}")
-    if seeds < 1 or not policies or len({*policies}) < len(policies):
-        raise ConfigError("compare needs at least one seed, and each policy once")
+    _check_choices(seeds, quotas, ties, fidelity)
+    policies = _names(policies)
+    for note, number in trace.notes.items():
+        warnings.warn(f"{trace.name}: {note}: {number}", stacklevel=2)
     jobs = jobs_of_teams(trace.jobs, source=trace.source)
     workload = Workload(jobs=jobs, cluster=cluster, teams=teams_of(jobs, cluster, quotas))
     settings = RunSettings(trace=trace.name, nodes=cluster.source, policy=policies[0], ties=ties, fidelity=fidelity)
-    return Comparison(runs=[*play_each(workload, [*map(policy_named, policies)], settings, range(seeds))])
+    runs = [*play_each(workload, [*map(policy_named, policies)], settings, range(seeds))]
+    for text in _doubts(runs):
+        warnings.warn(text, stacklevel=2)
+    return Comparison(runs=runs)
+
+
+def _names(policies: object) -> list[str]:
+    """Return the policies as texts."""
+    if isinstance(policies, str | Path):
+        raise ConfigError(f"policies must be a list, such as [{str(policies)!r}], not {policies!r}")
+    try:
+        given = [*policies]  # type: ignore[misc] # the caller may have passed anything
+    except TypeError:
+        raise ConfigError(f"policies must be a list of names and paths, not {policies!r:.80}") from None
+    if not given:
+        raise ConfigError("policies is empty; name at least one, such as fifo")
+    odd = next((each for each in given if not isinstance(each, str | Path)), None)
+    if odd is not None:
+        raise ConfigError(f"a policy is a name or a path, not {odd!r:.80}")
+    names = [*map(str, given)]
+    if len({*names}) < len(names):
+        raise ConfigError("name each policy once")
+    return names
+
+
+def _check_choices(seeds: object, quotas: object, ties: object, fidelity: object) -> None:
+    """Raise `ConfigError` for arguments of another type."""
+    if not isinstance(seeds, int) or seeds < 1:
+        raise ConfigError(f"seeds must be a whole number of at least 1, not {seeds!r:.80}")
+    for name, value, known in (("ties", ties, get_args(Ties)), ("fidelity", fidelity, get_args(_Fidelity))):
+        if value not in known:
+            raise ConfigError(f"{name} must be one of {', '.join(known)}, not {value!r:.80}")
+    if quotas is None:
+        return
+    numbers = quotas.values() if isinstance(quotas, Mapping) else [None]
+    if not all(isinstance(number, int) and number >= 0 for number in numbers):
+        raise ConfigError(f"quotas must map each team to a whole number of GPUs, not {quotas!r:.80}")
+
+
+def _doubts(runs: Iterable[Run]) -> Iterator[str]:
+    """Yield what makes the results of runs doubtful."""
+    for run in runs:
+        where = f"{run.settings.policy}, seed {run.settings.seed}"
+        yield from (f"{where}: {error}" for error in run.report.plugin_errors)
+        number = sum(each.jobs for each in unfinished_of(run.tables))
+        if number:
+            yield f"{where}: {number} of {run.report.jobs} jobs did not finish; waits are lower bounds"

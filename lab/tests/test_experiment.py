@@ -6,6 +6,9 @@ import asyncio
 import random
 import signal
 import threading
+import warnings
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,13 +126,50 @@ def test_mistakes_are_errors() -> None:
     trace, cluster = Trace(jobs=crowded_jobs(2)), Cluster.read("6x8gpu")
     with pytest.raises(ConfigError, match="each policy once"):
         compare(trace, cluster, ["fifo", "fifo"])
-    with pytest.raises(ConfigError, match="at least one seed"):
-        compare(trace, cluster, ["fifo"], seeds=0)
     with pytest.raises(ConfigError, match='no policy "lottery"'):
         compare(trace, cluster, ["lottery"])
-    with pytest.raises(ConfigError, match=r"policies must be a list, such as \['fifo'\]"):
-        compare(trace, cluster, "fifo")
+    with pytest.raises(ConfigError, match="the trace has no jobs"):
+        compare(trace.first(0), cluster, ["fifo"])
+    with pytest.raises(ConfigError, match="the cluster has no nodes"):
+        compare(trace, Cluster(nodes=()), ["fifo"])
     with pytest.raises(ConfigError, match=r"cluster must be a Cluster, as Cluster.read\(...\) returns, not '6x8gpu'"):
         compare(trace, "6x8gpu", ["fifo"])  # type: ignore[arg-type]  # the mistake
     with pytest.raises(ConfigError, match=r"trace must be a Trace, as Trace.read\(...\) returns, not 'openb'"):
         compare("openb", cluster, ["fifo"])  # type: ignore[arg-type]  # the mistake
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"policies": "fifo"}, "policies must be a list, such as ['fifo'], not 'fifo'"),
+        ({"policies": 3}, "policies must be a list of names and paths, not 3"),
+        ({"policies": []}, "policies is empty; name at least one, such as fifo"),
+        ({"policies": [3]}, "a policy is a name or a path, not 3"),
+        ({"seeds": 0}, "seeds must be a whole number of at least 1, not 0"),
+        ({"seeds": "3"}, "seeds must be a whole number of at least 1, not '3'"),
+        ({"ties": "rnd"}, "ties must be one of random, first, last, not 'rnd'"),
+        ({"fidelity": None}, "fidelity must be one of full, decisions, not None"),
+        ({"quotas": ["a"]}, "quotas must map each team to a whole number of GPUs, not ['a']"),
+        ({"quotas": {"team-0": 2.5}}, "quotas must map each team to a whole number of GPUs, not {'team-0': 2.5}"),
+        ({"quotas": {"team-0": -1}}, "quotas must map each team to a whole number of GPUs, not {'team-0': -1}"),
+    ],
+)
+def test_arguments_of_another_type(arguments: dict[str, Any], complaint: str) -> None:
+    """None is taken for another one in silence."""
+    given: dict[str, Any] = {"policies": ["fifo"], **arguments}
+    with pytest.raises(ConfigError) as raised:
+        compare(Trace(jobs=crowded_jobs(2)), Cluster.read("6x8gpu"), **given)
+    assert str(raised.value) == complaint
+
+
+def test_doubtful_results_are_warnings(tmp_path: Path) -> None:
+    """What the reader of the trace found odd, and jobs that did not finish; a policy may be a path."""
+    (tmp_path / "jobs.csv").write_text("arrival,duration,gpu,gpu_mili\n0,60,1,500\n5,60,16,\n")
+    profile = tmp_path / "profile.yaml"
+    profile.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        compare(Trace.read(tmp_path / "jobs.csv"), Cluster.read("1x8gpu"), [profile])
+    first, second = [str(each.message) for each in caught]
+    assert "did you mean gpu_milli?" in first
+    assert second.endswith("seed 0: 1 of 2 jobs did not finish; waits are lower bounds")

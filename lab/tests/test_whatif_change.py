@@ -1,7 +1,11 @@
-"""The objects of a dump after a change of nodes."""
+"""The objects of a dump after a change of nodes, and how many new nodes are needed."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+from lab.tests.conftest import Run
 from lab.tests.test_whatif import devices, node, pod
 from pyscheduler_lab.whatif.change import Change, apply_change, read_addition
 from pyscheduler_lab.whatif.dump import Dump
@@ -46,3 +50,15 @@ def test_devices_of_a_copied_node_without_its_name() -> None:
     added = [one for one in objects if one["kind"] == "ResourceSlice" and one["spec"]["nodeName"] == "added-0"]
     assert [one["metadata"]["name"] for one in added] == ["added-0-slice-0", "added-0-slice-1"]
     assert {one["spec"]["pool"]["name"] for one in added} == {"added-0-pool"}
+
+
+def test_new_nodes_that_small_pods_take_first(run: Run, tmp_path: Path) -> None:
+    """Small pods fit without new nodes, but spread over them; only the third new node is left for the large pod."""
+    small = [pod(name, cpu="500m") for name in ("p", "q")]
+    objects = [node("a", cpu="2"), pod("r", "a", cpu="500m"), *small, pod("z", cpu="2")]
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    words = ("--profile", "default", "--scale-to-fit", "--shape", "like:a", "-o", "json")
+    code, text, _ = run("lab", "whatif", "--objects", file, *words)
+    scale = json.loads(text)["scale"]
+    assert (code, scale["nodes"], scale["neverFit"]) == (0, 3, [])

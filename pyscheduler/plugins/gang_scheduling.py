@@ -7,8 +7,8 @@ Differs from kube-scheduler:
 
 * When a gang is complete, pyscheduler moves its gated members to activeQ once; in kube-scheduler, the plugin checks
   every gated pod whenever a pod is added.
-* pyscheduler counts succeeded members once a started gang has fewer living members than its minimum; kube-scheduler
-  does not, so the last pods of a Job with more completions than parallelism never start.
+* When a started gang has fewer living members than `minCount`, pyscheduler counts its succeeded members, too.
+  kube-scheduler does not. There, the last pods of a Job with more completions than parallelism never start.
 
 Source: kube-scheduler 1.36, `plugins/gangscheduling`.
 """

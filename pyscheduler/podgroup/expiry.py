@@ -1,6 +1,6 @@
 """A map whose entries expire; it calls a function when an entry has expired.
 
-For example, a group that failed is not tried again until its entry expires. Then the function retries the group's pods.
+For example, a group that failed is not tried again until its entry expires. Then the function may retry its pods.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ _OF_CASES = {"batch_cases", "queue_cases", "output", "blocked"}
     default="full",
     show_default=True,
     help="With --trace: full: the scheduler's client talks to an API server in memory; decisions: no API server, the "
-    "same decisions in about half of the time.",
+    "same decisions in less time.",
 )
 @click.option("--jobs", "limit", type=click.IntRange(min=1), metavar="N", help="With --trace: only the first N jobs.")
 @click.option(

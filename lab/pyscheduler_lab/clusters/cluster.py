@@ -41,7 +41,7 @@ def _fixed(nodes: Iterable[Node]) -> tuple[Node, ...]:
 class Cluster:
     """Nodes; raises `ConfigError` if two have the same name."""
 
-    nodes: Sequence[Node] = attrs.field(converter=_fixed)
+    nodes: Sequence[Node] = attrs.field(converter=_fixed, repr=lambda nodes: f"<{len(nodes)} nodes>")
     #: The text or the path that the nodes were read from; "" for nodes that were made in Python.
     source: str = ""
     #: The SHA-256 of the file as it is; otherwise of the nodes.

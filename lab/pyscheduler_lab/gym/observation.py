@@ -1,6 +1,6 @@
-"""The observation of a policy, as one flat array: features of each node, then of the pod.
+"""What a trained policy sees, as one flat array: features of each node, then of the pod.
 
-The environment for training and the Score plugin use the same function, so a policy sees the same numbers in both.
+The training environment and the Score plugin (`PolicyScore`) use the same function.
 """
 
 from __future__ import annotations

@@ -125,9 +125,12 @@ def _to_end(replay: Coroutine[None, None, ReplayReport]) -> ReplayReport:
     In a notebook, the caller's thread already has a running loop, so the replay gets a thread. If the user interrupts
     the notebook, the replay is cancelled.
     """
+    has_loop = True
     try:
         asyncio.get_running_loop()
     except RuntimeError:
+        has_loop = False
+    if not has_loop:
         return asyncio.run(replay)
     cancels: list[Callable[[], object]] = []
 

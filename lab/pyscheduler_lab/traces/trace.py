@@ -43,7 +43,7 @@ def _by_arrival(jobs: Iterable[Job]) -> tuple[Job, ...]:
 class Trace:
     """Jobs by arrival, then by name; raises `ConfigError` for jobs that cannot be replayed."""
 
-    jobs: Sequence[Job] = attrs.field(converter=_by_arrival)
+    jobs: Sequence[Job] = attrs.field(converter=_by_arrival, repr=lambda jobs: f"<{len(jobs)} jobs>")
     name: str = _UNNAMED
     #: The path of the file; "" for jobs that were made in Python.
     source: str = ""

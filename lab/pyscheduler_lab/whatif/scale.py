@@ -54,7 +54,8 @@ def scale_to_fit(
             answers[nodes] = what_if(dump, change.with_more(attrs.evolve(shape, count=nodes)), runner)
         return answers[nodes].waiting
 
-    most = len(waiting(0))
+    # Also the pods that get a node without new nodes: with new nodes, they may take their room.
+    most = len(waiting(0)) + len(answers[0].placed)
     never = waiting(most)
     tried: dict[int, int] = {}
 
