@@ -1,6 +1,7 @@
-"""Convert profiles to the form that the runtime needs: names, orders, weights, and args of the plugins' classes.
+"""Convert profiles to the form that the runtime needs.
 
-The args of third-party plugins are converted here, because their classes are not known when the file is read.
+The args of plugins that are not kube-scheduler's are converted here, because the class of such args is not known when
+the file is read.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The interface of plugins that schedule the pods of their profile themselves, such as the plugin `Batch`.
 
-Such a plugin decides which pod is next, and takes this pod from the scheduling queue by name.
+Such a plugin decides which pods are next, and takes these pods from the scheduling queue.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Writes the status of PodGroups (phase, counts and owners), unless their plugin or another program does so.
+"""Writes the status of PodGroups, such as phase and counts, unless their plugin or another program does so.
 
 Each status is computed from all members. So it becomes correct again after a restart or a missed change.
 
-Differs from the PodGroup controllers of scheduler-plugins and Koordinator: those are programs of their own, and also
-count pods in other namespaces that have the same label. Source: their `podgroup.go`; kube-batch's design of PodGroups.
+Differs from the PodGroup controller of scheduler-plugins: that one is a program of its own, and also counts pods in
+other namespaces that have the same label. Sources: `podgroup_controller.go` of scheduler-plugins, `podgroup.go` of
+Koordinator; kube-batch's design of PodGroups.
 """
 
 from __future__ import annotations
