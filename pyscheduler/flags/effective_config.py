@@ -6,8 +6,9 @@ with a configuration file.
 Differs from kube-scheduler: `--kubeconfig` has an effect with `--config`, too, and the log names deprecated flags that
 are ignored.
 
-Source: cmd/kube-scheduler/app/options (ApplyTo, ApplyDeprecated, ApplyLeaderElectionTo, Validate), and the Validate of
-apiserver's SecureServingOptions and DelegatingAuthenticationOptions, component-base's metrics, logs and compatibility.
+Source: cmd/kube-scheduler/app/options (ApplyTo, ApplyDeprecated, ApplyLeaderElectionTo, Validate); the functions
+`Validate` in apiserver (SecureServingOptions, DelegatingAuthenticationOptions) and component-base (metrics, logs,
+compatibility).
 """
 
 from __future__ import annotations

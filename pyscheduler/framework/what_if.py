@@ -1,6 +1,7 @@
 """`WhatIf`: lets a plugin check, between two scheduling cycles, whether pods would fit if other pods were evicted.
 
-No cycle runs until the block `async with handle.what_if()` ends. Then the changes in the snapshot are undone.
+For the check, the plugin evicts and places pods in the snapshot. When the block `async with handle.what_if()` ends,
+this is undone. No cycle runs before.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 A pod enters through `add`. `pop` returns the next ready pod. Then the pod is in flight, until the caller calls `done`
 or returns the pod to the queue with `requeue_failed`:
 
-* If an error ended the attempt, and no plugin rejected the pod, the pod moves to backoffQ.
-* If a plugin rejected the pod, the pod waits among the unschedulable pods. After an event, a function of this plugin
-  decides whether the pod is retried (see `hints`).
+* After an error, the pod moves to backoffQ.
+* If a plugin rejected the pod, the pod normally waits among the unschedulable pods. After an event, a function of this
+  plugin decides whether the pod is retried (see `hints`). This includes events during the attempt.
 
 The methods are synchronous and run on the event loop. An update of a pod in flight takes effect when the pod returns.
 

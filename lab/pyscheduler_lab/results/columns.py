@@ -1,6 +1,7 @@
-"""The columns of results: name, unit, meaning, and how each is computed from the tables.
+"""The numbers about a run that tables and comparisons show, such as the mean wait: name, unit, meaning, computation.
 
-`docs/reference/lab-columns.md` documents them; a test compares the page with this module.
+They are called columns, because a comparison shows one in each column. They are computed from the tables of the run
+(`tables`). `docs/reference/lab-columns.md` documents them; a test compares the page with this module.
 """
 
 from __future__ import annotations

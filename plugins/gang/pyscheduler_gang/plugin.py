@@ -3,13 +3,14 @@
 A member that finds a node waits at Permit. The gangs of a *gang group* start together: when each of them has enough
 members with nodes, all their waiting members are allowed.
 
-If a member of a Strict gang does not fit, the waiting members give up their nodes, and the other members are refused
-until the next round (see `record`). In a NonStrict gang, members keep their nodes. If members wait longer than the wait
-time of their gang, the whole gang group has timed out: its unbound members are refused.
+A gang is tried in rounds (see `record`). If a member of a Strict gang does not fit, all waiting members of the gang
+group give up their nodes, and members of the gang are refused until the next round. If a member of a NonStrict gang
+does not fit, the others keep their nodes. If members wait longer than the wait time of their gang, the whole gang group
+has timed out: its unbound members are refused.
 
-Differs from Koordinator's current program, because the plugin follows Koordinator's design documents. Annotations of
-pods override the PodGroup. A member is tried once in a round. All members of a gang have one deadline. The plugin
-writes the annotation `timeout` on members that timed out.
+The plugin follows Koordinator's design documents, so it differs from Koordinator's current program. In this plugin,
+annotations of pods override the PodGroup, members of a Strict gang are tried once in a round, and all members of a gang
+have one deadline. The plugin also writes the annotation `timeout` on members that timed out.
 """
 
 from __future__ import annotations

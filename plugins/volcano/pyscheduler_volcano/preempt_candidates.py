@@ -5,7 +5,7 @@ candidates. The best candidate is the one whose most important victim has the lo
 
 Source: Volcano `actions/preempt` (topologyAwarePreempt), after kube-scheduler's DefaultPreemption.
 
-Differs from Volcano: a node is no candidate if the limits of the queue refuse the task even after all evictions. As
+Differs from Volcano: a node is no candidate if the limits of the queue refuse the pod even after all evictions. As
 nodes are tried one by one, `topologyAwarePreemptWorkerNum` has no effect.
 """
 

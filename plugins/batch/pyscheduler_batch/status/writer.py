@@ -1,7 +1,7 @@
-"""Write changed statuses and annotations, at a limited rate.
+"""Write changed statuses and annotations, at a limited rate: an object is normally written once a second at most.
 
-After an object was updated, its next update follows at least 1 s later. If another writer changed the object meanwhile,
-the API server refuses the write, and the write is repeated.
+If another writer changed the object after it was read, the API server refuses the write. Then the write is computed
+again from the newest object.
 """
 
 from __future__ import annotations
