@@ -1,7 +1,7 @@
 """Arrays computed from the tables of a replay; several columns of the results are computed from these arrays.
 
 A *run* of a job begins when its minimum of workers is bound. It ends with the job, or when an eviction leaves fewer
-workers.
+bound workers than this minimum.
 """
 
 from __future__ import annotations
