@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 import attrs
 import pyarrow as pa
@@ -23,6 +23,7 @@ from pyscheduler_lab.results.runs import Run, Workload, play_each
 from pyscheduler_lab.results.settings import RunSettings, Ties
 from pyscheduler_lab.results.tables import TABLES
 from pyscheduler_lab.simulation.policies import jobs_of_teams, policy_named, teams_of
+from pyscheduler_lab.simulation.replay_cluster import FIDELITIES, Fidelity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "compare"]
 
-_Fidelity: TypeAlias = Literal["full", "decisions"]
 #: Of an estimate, in the order of the columns of `Comparison.estimates`.
 _ESTIMATE: Final = Estimate.__struct_fields__
 
@@ -97,7 +97,7 @@ def compare(
     seeds: int = 1,
     quotas: Mapping[str, int] | None = None,
     ties: Ties = "random",
-    fidelity: _Fidelity = "decisions",
+    fidelity: Fidelity = "decisions",
 ) -> Comparison:
     """Replay a trace on a cluster under each policy, with the seeds 0 to `seeds` - 1.
 
@@ -148,7 +148,7 @@ def _check_choices(seeds: object, quotas: object, ties: object, fidelity: object
     """Raise `ConfigError` for arguments of another type."""
     if not isinstance(seeds, int) or seeds < 1:
         raise ConfigError(f"seeds must be a whole number of at least 1, not {seeds!r:.80}")
-    for name, value, known in (("ties", ties, get_args(Ties)), ("fidelity", fidelity, get_args(_Fidelity))):
+    for name, value, known in (("ties", ties, get_args(Ties)), ("fidelity", fidelity, FIDELITIES)):
         if value not in known:
             raise ConfigError(f"{name} must be one of {', '.join(known)}, not {value!r:.80}")
     if quotas is None:

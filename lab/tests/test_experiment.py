@@ -163,7 +163,7 @@ def test_arguments_of_another_type(arguments: dict[str, Any], complaint: str) ->
 
 
 def test_doubtful_results_are_warnings(tmp_path: Path) -> None:
-    """What the reader of the trace found odd, and jobs that did not finish; a policy may be a path."""
+    """There is a warning for an unknown column of the trace, and one for unfinished jobs. A policy may be a path."""
     (tmp_path / "jobs.csv").write_text("arrival,duration,gpu,gpu_mili\n0,60,1,500\n5,60,16,\n")
     profile = tmp_path / "profile.yaml"
     profile.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")

@@ -39,11 +39,11 @@ def command(bundle: str, rules_file: str) -> None:
         if others:
             text = f"the folder has {1 + len(others)} bundles; name one of them, such as {first.folder}"
             raise ConfigError(text, source=bundle)
-        broken = [*broken_rules(rules, Measures.of(first.tables))]
-    for error in first.plugin_errors:
-        click.echo(f"{bundle}: {error}")
-    for rule, problem in broken:
-        click.echo(f"{rules_file}:{rule.line}: {problem}")
-    if first.plugin_errors or broken:
+        problems = [f"{bundle}: {error}" for error in first.plugin_errors]
+        broken = broken_rules(rules, Measures.of(first.tables))
+        problems += [f"{rules_file}:{rule.line}: {problem}" for rule, problem in broken]
+    for line in problems:
+        click.echo(line)
+    if problems:
         sys.exit(_BROKEN)
     click.echo(f"{bundle}: {len(rules)} rules kept")

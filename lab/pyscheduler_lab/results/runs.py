@@ -120,18 +120,18 @@ def play(
 
 
 def _to_end(replay: Coroutine[None, None, ReplayReport]) -> ReplayReport:
-    """Run a replay in an event loop of its own.
-
-    In a notebook, the caller's thread already has a running loop, so the replay gets a thread. If the user interrupts
-    the notebook, the replay is cancelled.
-    """
-    has_loop = True
+    """Run a replay in an event loop of its own; in a thread if the caller has a running loop, as in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        has_loop = False
-    if not has_loop:
-        return asyncio.run(replay)
+        pass
+    else:
+        return _in_thread(replay)
+    return asyncio.run(replay)
+
+
+def _in_thread(replay: Coroutine[None, None, ReplayReport]) -> ReplayReport:
+    """Run a replay in a thread; if the caller is interrupted, the replay is cancelled."""
     cancels: list[Callable[[], object]] = []
 
     async def cancellable() -> ReplayReport:

@@ -33,7 +33,7 @@ from pyscheduler_lab.simulation.node_changes import NodeChanges
 from pyscheduler_lab.simulation.queue_plan import batch_definitions
 from pyscheduler_lab.simulation.replay_cluster import DecisionCluster, ServedCluster
 from pyscheduler_lab.simulation.replay_meter import Meter
-from pyscheduler_lab.simulation.replay_objects import NAMESPACE, group_of, pod_of
+from pyscheduler_lab.simulation.replay_objects import NAMESPACE, group_of, new_namespace, pod_of
 from pyscheduler_lab.simulation.replay_report import Phase, PluginErrors, ReplayReport
 from pyscheduler_lab.simulation.scheduler_process import SchedulerProcess, namespaces_of_plugins
 
@@ -264,8 +264,7 @@ class Replay:
     # --- what happens ----------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        names = (NAMESPACE, *namespaces_of_plugins(self._scheduler))
-        self.cluster.add(*({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names))
+        self.cluster.add(*map(new_namespace, (NAMESPACE, *namespaces_of_plugins(self._scheduler))))
         self.cluster.add(*definitions(self._table))
         if self._queues is not None:
             self.cluster.add(*batch_definitions(), *self._queues.manifests)

@@ -13,10 +13,15 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup import Dialect
     from pyscheduler_lab.traces import Job
 
-__all__ = ["NAMESPACE", "group_of", "pod_of"]
+__all__ = ["NAMESPACE", "group_of", "new_namespace", "pod_of"]
 
 NAMESPACE: Final = "jobs"
 """The namespace of the jobs."""
+
+
+def new_namespace(name: str) -> dict[str, Any]:
+    """Return a namespace."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
 def group_of(job: Job, dialect: Dialect, *, namespace: str = NAMESPACE, queue: str = "") -> dict[str, Any]:

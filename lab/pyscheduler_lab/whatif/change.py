@@ -14,7 +14,8 @@ import attrs
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_batch.gpu_sharing.books import GROUP_LABEL
 from pyscheduler_lab.clusters.forms import read_shape
-from pyscheduler_lab.whatif.dump import is_terminal, key_of, name_of, new_namespace
+from pyscheduler_lab.simulation.replay_objects import new_namespace
+from pyscheduler_lab.whatif.dump import is_terminal, key_of, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

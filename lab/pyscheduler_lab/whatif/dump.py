@@ -25,7 +25,7 @@ from pyscheduler.framework.errors import ConfigError, os_error_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Dump", "Key", "Object", "is_terminal", "key_of", "name_of", "new_namespace", "read_dump"]
+__all__ = ["Dump", "Key", "Object", "is_terminal", "key_of", "name_of", "read_dump"]
 
 Object: TypeAlias = dict[str, Any]
 Key: TypeAlias = tuple[str, str, str]
@@ -97,11 +97,6 @@ def key_of(one: Object) -> Key:
     metadata = one["metadata"]
     namespace = "" if one["kind"] in _CLUSTER_SCOPED else metadata.get("namespace") or "default"
     return one["kind"], namespace, metadata["name"]
-
-
-def new_namespace(name: str) -> Object:
-    """Return a namespace."""
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
 def name_of(pod: Object) -> str:

@@ -26,9 +26,10 @@ from pyscheduler.framework.errors import APIError, ConfigError
 from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler_lab.simulation.group_objects import definitions
 from pyscheduler_lab.simulation.queue_plan import batch_definitions
+from pyscheduler_lab.simulation.replay_objects import new_namespace
 from pyscheduler_lab.simulation.scheduler_process import SchedulerProcess, namespaces_of_plugins
 from pyscheduler_lab.whatif.change import controller_kind, recreated
-from pyscheduler_lab.whatif.dump import is_terminal, key_of, name_of, new_namespace
+from pyscheduler_lab.whatif.dump import is_terminal, key_of, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
