@@ -1,7 +1,7 @@
 """The console scripts of the distribution kube-pyscheduler.
 
-Another project on the package index has a package `pyscheduler`, too, which may replace ours. In this case, the scripts
-print one line about it. This works because the scripts are not in the package.
+Another project also installs a package `pyscheduler`, which may replace ours. This module lies outside the package, so
+that the scripts can report this.
 """
 
 from __future__ import annotations

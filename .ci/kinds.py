@@ -1,8 +1,8 @@
-"""Make the table of the fields of built-in kinds, for kube-testserver.
+"""Write the table of the fields of Kubernetes' kinds, which kube-testserver reads.
 
     python .ci/kinds.py KUBERNETES/api/openapi-spec/v3 packages/kube-testserver/kube_testserver/schema/kinds.json.gz
 
-KUBERNETES is a checkout of Kubernetes. The table has no descriptions of fields.
+KUBERNETES is a checkout of the Kubernetes repository.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Print, as pip constraints, the oldest dependencies that some pyproject.toml files admit."""
+"""Print the oldest versions of dependencies that the given pyproject.toml files allow, as pip constraints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure a full cluster with many equal pending pods: each second, one running pod ends, and one pending pod fits.
+"""Measure the CPU time of a full cluster with many equal pending pods, in which one running pod ends each second.
 
 The CPU time includes that of the API server, because both run in this process.
 """

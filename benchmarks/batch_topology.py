@@ -1,7 +1,4 @@
-"""Measure jobs whose pods must run in one rack, or in one block of racks.
-
-Some cases begin with empty nodes. In others, no rack has enough room until the plugin evicts pods.
-"""
+"""Measure jobs whose pods must run in one rack, or in one block of racks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Read the benchmark cases: kube-scheduler's own (`upstream.json`) and those of this project (`own.json`).
 
-A case says how many objects it has, for some sizes of the cluster. For another size, most of these numbers are computed
-from the nearest size.
+A case gives its numbers of objects for some cluster sizes. For another size, most numbers are scaled from the nearest
+size.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Measure the API client over HTTP: reading all objects at start and once more later, reaction time, memory.
+"""Measure the API client over HTTP: the first list of all objects, a later list, the reaction time, and memory.
 
-The API server runs in another process. So CPU time and memory are those of the scheduler alone.
+The API server runs in another process, so CPU time and memory are those of the scheduler alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Kueue's scalability test without the scheduler: create workloads, run and end their pods, compute the figures.
+"""Create the workloads of Kueue's scalability test, run and end their pods, and compute the figures.
 
-The time to admission is the time from the creation of a workload to its binding; after an eviction, to its last
-binding. The usage is the average amount in the status of the queues, divided by the sum of the quotas.
+The time to admission lasts from the creation of a workload to its last binding. Usage is the average amount in the
+status of the queues, divided by the sum of the quotas.
 
 Source: Kueue, `test/performance/scheduler/runner`.
 """

@@ -1,10 +1,8 @@
-"""Kueue's scalability test: queues lend CPU to each other, and pods arrive faster than they end.
+"""Run the scheduler in Kueue's scalability test: queues lend CPU to each other, and pods arrive faster than they end.
 
-This module runs the scheduler. Another process has the API server; there, `cohort_stage` simulates users and kubelets.
-
-In Kueue, the queues of one *cohort* lend resources to each other. Here, the queues are Volcano queues: `deserved` is
-Kueue's nominal quota, `capability` is the quota plus the borrowing limit, `parent` is the cohort. Kueue does not choose
-nodes, but pyscheduler does. So each cohort has one node, as large as all its quotas, and its pods select this node.
+In Kueue, the queues of a *cohort* lend resources to each other. Here, a cohort is a Volcano queue, and its queues are
+child queues: `deserved` is Kueue's nominal quota, and `capability` is the quota plus the borrowing limit. Kueue does
+not choose nodes. So each cohort has only one node, which its pods select.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Measure a case on an existing cluster, and delete the objects of the case at the end.
 
-The case's nodes have no kubelet, so its pods never run. On real nodes, its pods would run. So a cluster that already
-has nodes is refused without `--among-other-nodes`.
+A cluster that already has nodes is refused without `--among-other-nodes`, because the pods would run there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Measure the CPU time of a scheduler by phase (queue, filters, binding ...), from samples of the call stack.
 
-In most cases, a sample counts for the innermost function that belongs to a phase. Taking samples slows the scheduler.
+Taking samples slows the scheduler.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The objects of a case for one cluster size: initial objects, measured pods, and changes during the measurement.
 
-Unlike in kube-scheduler's benchmark, initial pods are created with a node, except for those that are to stay pending.
-All measured pods exist when the scheduler starts.
+Unlike in kube-scheduler's benchmark, the scheduler does not place the initial pods, and the measured pods exist before
+the scheduler starts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Make the objects of the benchmark's cases, as manifests of realistic size.
-
-A pod with a priority names a PriorityClass. With the admission plugin Priority, an API server refuses a pod that has
-only a number as its priority.
-"""
+"""Make the objects of the benchmark's cases, as manifests of realistic size."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`make soak`: run the scheduler for a long time under load, and check that its memory stays the same within ±5 %.
 
-The scheduler remembers the last 50,000 pods. So the memory is checked only after 50,000 pods were bound.
+The scheduler remembers the last 50,000 pods, so the check begins only after 50,000 pods were bound.
 """
 
 from __future__ import annotations

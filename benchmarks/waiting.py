@@ -1,7 +1,4 @@
-"""Measure many pods that wait at Permit: the memory that they take, and the time until all waits have ended.
-
-The memory is measured in a run that ends with the rejection of all pods, the time in a run in which all are allowed.
-"""
+"""Measure many pods that wait at Permit: the memory that they take, and the time until all waits have ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Grafana dashboards, as a table of panels. A panel's description is the help text of its metrics.
+"""The Grafana dashboards, as a table of panels.
 
 The JSON has few fields. Grafana fills in the others when it loads a dashboard.
 """

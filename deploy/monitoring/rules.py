@@ -1,4 +1,4 @@
-"""The alert rules, as a table. Times and limits are separate fields, so that a test can use shorter times.
+"""The alert rules of Prometheus, as a table.
 
 The expressions select the metrics of pyscheduler by `job`, because kube-scheduler has metrics of the same names.
 """

@@ -1,7 +1,6 @@
-"""`compare`: `pyscheduler simulate --trace --compare` as a Python function, whose results are Arrow tables.
+"""`compare` replays a trace under several policies, as `pyscheduler simulate --trace --compare` does.
 
-Trace and nodes may be made in Python. If pandas or polars is installed, `table.to_pandas()` or
-`polars.from_arrow(table)` converts a table.
+The results are Arrow tables. `table.to_pandas()` and `polars.from_arrow(table)` convert them.
 """
 
 from __future__ import annotations

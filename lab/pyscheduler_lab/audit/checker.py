@@ -1,4 +1,4 @@
-"""Replay the writes on an API server, and apply the rules of `pyscheduler_lab.audit`."""
+"""Replay the recorded writes on an API server, and apply the rules of `pyscheduler_lab.audit`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Count the pods of a gang that have a node, and find out whether the gang has enough of them.
-
-In KAI and Volcano, parts of a gang (sub-groups) may also need a minimum of pods.
-"""
+"""Count the pods of a gang that have a node, and find out whether the gang has enough of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base class of the rules."""
+"""The base class of the rules of the audit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Rule 1: no gang is partly bound. A gang is a group of pods that start together or not at all.
 
-A gang may be partly bound for some seconds, because its pods are bound one by one. The rule may allow more
-time after a member was lost or evicted.
+A gang may be partly bound for some seconds, because its pods are bound one by one.
 """
 
 from __future__ import annotations

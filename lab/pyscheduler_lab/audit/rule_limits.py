@@ -1,7 +1,6 @@
 """Rule 2: no binding exceeds a limit of the pod's queue, or of the queues above it.
 
 In KAI, non-preemptible pods must also stay within the quotas of these queues.
-After a change of a queue, its old limits also count for a short time, because the scheduler may have decided before.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rules 6 and 7: no pod is evicted twice, jobs do not evict each other in a cycle, and evictions end.
 
-Each change that the batch scheduler did not cause, such as a new job, starts the rules afresh.
+The rules start again after each change that the batch scheduler did not cause, such as a new job.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
 """Rule 8: each pending pod shows why it waits.
 
-The rule checks the pods that are pending at the end and are older than `Options.reason_seconds`. A pod must have one of
-these:
-
-- a scheduling gate
-- a condition of its PodGroup that has a reason, is not ``Scheduled`` and is not False
-- a condition ``PodScheduled`` that has a reason and a message, and is not True
-
-If the pod's PodGroup or queue does not exist, or if the queue has child queues, one of these must exist: a message in
-``PodScheduled``, a condition of the PodGroup as above, or an event.
+A pod shows the reason by a scheduling gate, by its condition ``PodScheduled``, or by a condition of its PodGroup. The
+rule checks the pods that are pending at the end and are older than `Options.reason_seconds`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compute deserved shares of queues as Volcano's `proportion` and `capacity` and kube-batch's `proportion` do."""
+"""Compute the share that each queue deserves, as plugins of Volcano (`proportion`, `capacity`) and kube-batch do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pyscheduler lab sweep`: run all combinations of traces, clusters, profiles, weights and seeds in a file."""
+"""`pyscheduler lab sweep`: run all combinations of the traces, clusters, profiles, weights and seeds in a file."""
 
 from __future__ import annotations
 

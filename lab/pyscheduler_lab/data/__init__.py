@@ -1,4 +1,4 @@
-"""Published traces and node lists, each in a folder with its source and terms; also readers of tables and objects."""
+"""Published traces and node lists, each in a folder with its source and terms; and readers of files."""
 
 from __future__ import annotations
 

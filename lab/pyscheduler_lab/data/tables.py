@@ -1,6 +1,6 @@
 """Read tables from CSV files (also gzipped) and Parquet files.
 
-For a wrong value, the error message names the file, the line (or the row of a Parquet file) and the column.
+The error message for a wrong value names the file, the line or row, and the column.
 """
 
 from __future__ import annotations

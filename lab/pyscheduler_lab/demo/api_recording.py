@@ -1,7 +1,4 @@
-"""Record the writes on an API server, over plain HTTP, so that `pyscheduler_lab.audit` can check them.
-
-If the watch of a kind breaks and cannot continue, the recording of this kind ends, and `problems` says so.
-"""
+"""Record the writes on an API server, over plain HTTP, so that `pyscheduler_lab.audit` can check them."""
 
 from __future__ import annotations
 

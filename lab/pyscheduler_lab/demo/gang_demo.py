@@ -1,6 +1,6 @@
 """`pyscheduler demo-gang`: forty gangs of mixed size compete for too few GPUs, and none runs partially.
 
-`gang_record` checks this from watches on the API server, without code of the scheduler.
+A gang is a group of pods that start together or not at all.
 """
 
 from __future__ import annotations

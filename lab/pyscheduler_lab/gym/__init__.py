@@ -1,6 +1,6 @@
 """A Gymnasium environment of scheduling decisions, and a plugin that lets a learned policy score nodes.
 
-The environment needs the extra `gym`. The plugin does not need it, so a cluster can run a policy without Gymnasium.
+Only the environment needs the extra `gym`, so a cluster can run a learned policy without Gymnasium.
 """
 
 from __future__ import annotations

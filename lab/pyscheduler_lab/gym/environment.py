@@ -1,8 +1,7 @@
-"""The environment: pods arrive one after another, and each action chooses a node for a pod, or leaves the pod pending.
+"""A Gymnasium environment: each action chooses a node for a pod, or leaves the pod pending.
 
 Pods arrive as in a trace, and leave their nodes when their time is over. The Filter plugins of the profile say which
-nodes are feasible. If a pending pod fits on a node after other pods have ended, the agent decides about it again. The
-episode ends when there is no pod to decide about.
+nodes are feasible. After other pods have ended, the agent decides again about pending pods that now fit on a node.
 
 With `load`, an episode is like the experiment of the FGD paper ("Beware of Fragmentation", USENIX ATC 2023): jobs of
 the trace arrive in random order until they request `load` times the GPUs of the cluster. These jobs never end.

@@ -1,6 +1,6 @@
 """Place pods on chosen nodes with the plugins of a profile.
 
-Reserve and Permit plugins run; PreBind and Bind plugins do not. A pod that would wait at Permit counts as rejected.
+Reserve and Permit plugins run; PreBind and Bind plugins do not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Write a report as one HTML file: a table, the data of the charts, and the script that draws them.
-
-The table does not need the script. A content security policy forbids the browser to load other files.
-"""
+"""Write a report as one HTML file: a table, the data of the charts, and the script that draws them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Compute the numbers of the charts for one run.
-
-Charts over time divide the run, from the first arrival to the last end, into equal parts.
-"""
+"""Compute the numbers of the charts for one run."""
 
 from __future__ import annotations
 

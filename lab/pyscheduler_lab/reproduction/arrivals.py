@@ -1,7 +1,6 @@
 """The tasks of the FGD paper's experiment in the order in which they arrive.
 
-The order is random. Random tasks are added or removed until the tasks request 130 % of the GPUs of the cluster. The
-times in the task list are not used.
+The order is random. Random tasks are added or removed until the tasks request 130 % of the GPUs of the cluster.
 
 Source: Weng et al., USENIX ATC 2023, section 6; the authors' simulator.
 """

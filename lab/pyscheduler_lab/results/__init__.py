@@ -1,5 +1,4 @@
-"""Results of runs (replays of a trace): the tables of a run, numbers such as the mean wait, and the folder of a run.
+"""Results of runs (replays of a trace): tables, numbers such as the mean wait (`columns`), and the folder of a run.
 
-The numbers are called columns, because a comparison shows one in each column. They depend on the tables alone, so
-another program can compute them again from the tables in the folder, the bundle.
+The numbers are computed from the tables alone. The folder has the tables, so other programs can compute them again.
 """

@@ -1,6 +1,6 @@
 """A bundle: the folder with everything about one run: tables, settings, versions of the code, and input files.
 
-Input files that come with the lab are not copied. Equal runs have equal tables, byte by byte.
+Equal runs have equal tables, byte by byte.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The numbers about a run that tables and comparisons show, such as the mean wait: name, unit, meaning, computation.
 
-They are called columns, because a comparison shows one in each column. They are computed from the tables of the run
-(`tables`). `docs/reference/lab-columns.md` documents them; a test compares the page with this module.
+The numbers are called columns, because a comparison shows one in each column. `docs/reference/lab-columns.md` documents
+them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arrays computed from the tables of a replay; several columns of the results are computed from these arrays.
+"""Arrays about the jobs of a replay, from which several columns of the results are computed.
 
 A *run* of a job begins when its minimum of workers is bound. It ends with the job, or when an eviction leaves fewer
 bound workers than this minimum.

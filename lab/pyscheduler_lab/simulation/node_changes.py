@@ -1,13 +1,8 @@
 """Change the nodes of a replay while it runs: drains, losses, removals, additions, and growing node groups.
 
-A drain makes a node unschedulable and evicts its pods. A lost node, whose kubelet is silent, gets a NoExecute taint.
-This taint evicts a pod after the time for which the pod tolerates the taint. The pods of a removed node are deleted.
-
-A node group gets a new node if pods are unschedulable and would fit on it. A node of a group is removed after some time
-without pods, if the group has more nodes than its minimum.
-
-A replay does not end before the changes that have a planned time. Random failures never end, so the replay does not
-wait for the next failure.
+A drained node becomes unschedulable, and its pods are evicted. A lost node, whose kubelet is silent, gets a NoExecute
+taint. The pods of a removed node are deleted. A node group gets new nodes for pods that are unschedulable, and loses
+nodes that have had no pods for some time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Place pods one by one, each in one scheduling cycle, while no virtual time passes.
 
-There is no queue, no preemption and no binding. If a pod fits on no node, it is dropped. No call needs an event loop.
+There is no queue, no preemption and no binding. If a pod fits on no node, it is dropped.
 """
 
 from __future__ import annotations

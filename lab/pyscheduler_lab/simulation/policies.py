@@ -1,7 +1,4 @@
-"""Policies: named scheduler profiles with which a trace can be replayed.
-
-If the profile has the plugin Batch, each team of the trace has a queue; with the policy `fifo`, all teams share one.
-"""
+"""Policies: named scheduler profiles with which a trace can be replayed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A simulated cluster in virtual time: an API server in this process, the scheduler, and a simulated kubelet.
-
-Most kinds of steps in scenario files are methods of this cluster.
-"""
+"""A simulated cluster in virtual time: an API server in this process, the scheduler, and a simulated kubelet."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The file of a sweep. A sweep runs each combination of the traces, clusters, profiles, weights and seeds in the file.
 
-Profiles and traces are read before the first run, so that mistakes are found early. A path is first looked up beside
-the file, and then in the working directory.
+Profiles and traces are read before the first run, so that mistakes are found early.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Read tables of jobs with arrival, size and duration: Philly, Kalos, Alibaba 2017, and files in the same form.
 
-`memory_norm_per_worker` is a share of the memory of the largest machine, which is taken to be 1 TiB.
+The column `memory_norm_per_worker` is a share of the memory of the largest machine. This memory is taken to be 1 TiB.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Read the pods of a cluster as jobs, from the files that `data.objects` reads.
 
-Equal pods of one group are the workers of one job. Some pods are left out, such as pods of DaemonSets.
+Equal pods of one group are the workers of one job.
 """
 
 from __future__ import annotations

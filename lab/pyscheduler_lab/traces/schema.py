@@ -1,4 +1,4 @@
-"""The schema of traces: one row for each job.
+"""The schema of trace files: each row is one job.
 
 Columns that the schema does not know are copied to the results.
 """

@@ -1,7 +1,6 @@
 """Change the objects of a dump: remove and add nodes, and add objects that the dump lacks, such as namespaces.
 
-If a node is removed, its pods with a controller are created again, except DaemonSet and static pods. The pods keep
-their names, so that results can be compared.
+If a node is removed, the pods that a controller would replace are created again, under the same names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """A cluster in memory, without an API server, for simulations that only need the scheduler's decisions.
 
-It is faster than a simulation with an API server. The module `session` runs a scheduler on it, in virtual time.
+A simulation on this cluster is faster than one with an API server.
 """

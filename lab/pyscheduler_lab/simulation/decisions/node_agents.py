@@ -1,7 +1,6 @@
 """Simulate the kubelets of a `TypedCluster`, a cluster in memory without an API server.
 
-Changes are read in batches, as in a simulation with an API server. So simultaneous events have the same order in both
-simulations.
+Simultaneous events have the same order as in a simulation with an API server.
 """
 
 from __future__ import annotations

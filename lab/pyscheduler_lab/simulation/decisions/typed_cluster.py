@@ -1,7 +1,6 @@
 """The objects of a cluster, decoded and in memory, without an API server.
 
-A `TypedCluster` does what decisions depend on: it fills in defaults and the priority of a pod's class, binds pods, and
-applies patches. A pod that is deleted with a grace period stays until its kubelet has ended it. A write calls the
+A `TypedCluster` fills in defaults and the priority of a pod's class, binds pods, and applies patches. A write calls the
 listeners.
 
 Differs from an API server: objects are not validated. There are no quotas, no webhooks and no permissions. A change of
