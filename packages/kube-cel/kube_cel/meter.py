@@ -1,7 +1,7 @@
 """Count the cost, memory and time of a compilation or evaluation, and limit cost and memory.
 
-Cost is counted as in cel-go, so an expression that costs too much for Kubernetes fails here, too. cel-go's cost says
-little about memory and time: a cheap call can build a text of megabytes. So memory and time are also counted.
+Cost is counted as in cel-go, so an expression that costs too much for Kubernetes fails here, too. Memory and time are
+also counted, because a call with a low cost can build a text of megabytes.
 
 Time is counted in steps of about 0.1 to 1 microseconds. After each `QUANTUM` steps, the meter calls `pause`, which the
 caller supplies. `pause` may let other work run, or raise an error to end the evaluation.

@@ -1,7 +1,7 @@
 """Kubernetes quantities in expressions, such as ``1.5Gi`` or ``500m``: parsing, order and sums.
 
-In Kubernetes, whether a quantity counts as an integer depends on how it is stored there. So this module notes how
-Kubernetes would store it.
+A `Quantity` notes whether Kubernetes would store it as an integer, because the CEL function ``isInteger`` depends on
+that.
 
 Source: `k8s.io/apimachinery/pkg/api/resource`.
 """

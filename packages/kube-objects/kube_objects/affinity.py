@@ -1,7 +1,4 @@
-"""The types of affinity to nodes and to other pods, and of topology spread constraints.
-
-`kube_objects.selectors` and `kube_objects.node_selectors` evaluate the selectors.
-"""
+"""The types of affinity to nodes and to other pods, and of topology spread constraints."""
 
 from __future__ import annotations
 

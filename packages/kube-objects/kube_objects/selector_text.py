@@ -1,8 +1,4 @@
-r"""Selectors written as text: ``labelSelector`` and ``fieldSelector`` of a list request.
-
-They are parsed as in the API server. Some results are surprising: ``in`` is a valid label value, and ``x in (,a)``
-allows the empty value.
-"""
+"""Parse selectors that are texts, as the API server does: ``labelSelector`` and ``fieldSelector`` of a list request."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Compile label selectors, so that they can be matched fast. The result is a `CompiledSelector`.
-
-`kube_objects.selector_text` reads selectors written as text; `kube_objects.node_selectors` compiles node selectors.
-"""
+"""Compile label selectors, so that they can be matched fast. The result is a `CompiledSelector`."""
 
 from __future__ import annotations
 

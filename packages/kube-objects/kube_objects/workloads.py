@@ -1,4 +1,4 @@
-"""The types of services, replica sets and other controllers, whose selectors default topology spreading uses."""
+"""The types of services, replica sets and other controllers. Default topology spreading uses their selectors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The command `kube-testserver`: serve an API server in memory.
-
-`pyscheduler cluster` has the same options (`serving_options`), and also calls `serve`.
-"""
+"""The command `kube-testserver`: serve an API server in memory."""
 
 from __future__ import annotations
 

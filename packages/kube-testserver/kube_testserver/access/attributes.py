@@ -1,7 +1,6 @@
-"""The attributes of a request that decide whether it is allowed: verb, resource, namespace, name.
+"""The attributes of a request by which it is allowed or refused: verb, resource, namespace, name.
 
-They are read from the method and the URL alone. So a user without permission gets 403 even for a resource that does not
-exist.
+The attributes are read from the method and the URL alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The access check of a request: authentication, impersonation and authorization.
 
-By default, the server allows all requests. With RBAC or a token file, a request with an invalid bearer token is refused
-(401).
+By default, the server allows all requests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answer reviews (questions about users and permissions), and issue tokens of service accounts. Store nothing."""
+"""Answer reviews (questions about users and permissions), and issue tokens of service accounts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Record, for each user, which permissions allowed requests, and which requests were refused.
 
-A test runs a program under a role. Then it asks which requests were refused, and which parts of the role were never
-needed.
+So a test can run a program under a role, and then find the permissions that the program never needed.
 """
 
 from __future__ import annotations

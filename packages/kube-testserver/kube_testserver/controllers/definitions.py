@@ -1,7 +1,5 @@
 """Serve the resources of a CustomResourceDefinition from the moment the definition is stored until it is deleted.
 
-When a change affects what is served, open watches of the kind end, as in kube-apiserver.
-
 Differs from kube-apiserver: when a definition is deleted or serves no version any more, its objects are deleted at
 once, even those with finalizers.
 """

@@ -1,4 +1,4 @@
-"""Follow a collection from inside the server, as a controller does with a watch.
+"""Follow the objects of one kind from inside the server, as a controller does with a watch.
 
 During a write, the store calls listeners, which must not write themselves. So a `Follower` gets the changes a moment
 later.

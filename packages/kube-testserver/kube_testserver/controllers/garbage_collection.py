@@ -1,7 +1,6 @@
 """Garbage collection: objects are deleted once all their owners are gone.
 
-`propagationPolicy: Foreground` deletes the dependents before the owner, and `Orphan` keeps them. An owner of a
-kind that the server does not serve counts as present.
+`propagationPolicy: Foreground` deletes the dependents before the owner, and `Orphan` keeps them.
 
 Source: kube-controller-manager, `garbagecollector`.
 """

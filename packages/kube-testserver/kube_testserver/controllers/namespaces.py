@@ -1,7 +1,6 @@
 """Remove a terminating namespace with its objects, even those with finalizers.
 
 In a real cluster, a controller does this some seconds after the DELETE. Here, it is a part of the DELETE request.
-Watches still show each step.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Two controllers of access: one aggregates ClusterRoles, one gives each namespace its service account `default`.
 
-Both act within the request that triggers them. Service accounts are created even without RBAC.
+Both act within the request that triggers them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Carry out PATCH requests: read the patch, and apply it to an object.
-
-A server-side apply (`server_side_apply`) may also create the object.
-"""
+"""Carry out PATCH requests: read the patch, and apply it to an object."""
 
 from __future__ import annotations
 

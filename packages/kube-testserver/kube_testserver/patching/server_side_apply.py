@@ -4,7 +4,7 @@ The manager of an apply owns the fields that the apply names. A field that the m
 removed, unless another manager owns it, too. An apply that changes a field of another manager is refused as a conflict,
 unless the apply is forced.
 
-Source: structured-merge-diff, ``merge/update.go``. The module `managed_fields` says what is simplified.
+Source: structured-merge-diff, ``merge/update.go``.
 """
 
 from __future__ import annotations

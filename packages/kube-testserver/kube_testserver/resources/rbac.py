@@ -1,4 +1,4 @@
-"""Rows of the server's table of resources: roles, role bindings, and reviews (never stored), such as TokenReview."""
+"""The RBAC and review resources (roles, role bindings, TokenReview ...), as rows of the table of resources."""
 
 from __future__ import annotations
 

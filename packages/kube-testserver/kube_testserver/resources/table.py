@@ -1,7 +1,6 @@
 """The resources that the embedded API server serves, as rows of a table.
 
-Resources differ in the attributes of their rows, such as scope. Rows with the same `collection` share their objects:
-for example, the versions of a custom resource.
+Rows with the same `collection` share their objects: for example, the versions of a custom resource.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""ResourceQuotas: the amounts that each object uses (`usage`, `amounts`), and what is refused (`enforcement`)."""
+"""ResourceQuotas: the amounts that an object uses (`usage`, `amounts`), and the refusal of writes (`enforcement`)."""

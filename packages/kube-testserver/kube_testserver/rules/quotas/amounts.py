@@ -1,7 +1,6 @@
 """Exact amounts of a ResourceQuota, and their text with a suffix such as `Mi`.
 
-An amount keeps the kind of its suffix, binary (`Mi`) or decimal (`M`). For example, a limit of `1536Mi` is shown as
-`1536Mi`.
+An amount keeps the kind of its suffix: binary (`Mi`) or decimal (`M`).
 """
 
 from __future__ import annotations
