@@ -1,4 +1,4 @@
-"""Add to the `pyscheduler` command line: the command `webhook`, and the column `Reserved` of `pyscheduler podgroup`.
+"""The command and the column that this package adds to the `pyscheduler` command line.
 
 pyscheduler finds this module through the package's entry point in the group `pyscheduler.commands`.
 """

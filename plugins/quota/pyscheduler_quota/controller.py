@@ -1,12 +1,8 @@
-"""Hold groups of pods back until the ResourceQuotas of their namespace have room for them, and write reservations.
+"""Make groups of pods wait until the ResourceQuotas of their namespace have room for them.
 
-A reservation is the quota that a group was granted for members that do not exist yet. All plugins that schedule groups
-share one controller. Before a plugin tries a member of a group, it calls `refusal`. The controller calls the plugin
-back when a group may be tried again, or must wait from now on.
-
-The controller decides at least 20 ms after a change, so that one decision covers many changes. The first decision
-about a group does not wait. The leader writes reservations to an annotation of the group, from which the next leader
-reads them.
+When there is room, the group gets a reservation, which also covers members that do not exist yet. Before a plugin tries
+to schedule a member of a group, the plugin calls `refusal`. The controller calls the plugin back when the group may be
+tried. The leader writes each reservation to an annotation of the group, so that the next leader can read it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The arithmetic of ResourceQuotas: the quotas that count a pod, the amounts that a pod uses, and exceeded limits.
+"""Compute which ResourceQuotas count a pod, how much of each quota the pod uses, and which limits are exceeded.
 
 Amounts are maps from the names that quotas use (`cpu`, `requests.cpu`, `pods`) to billionths of a unit. Source:
 Kubernetes, `pkg/quota/v1/evaluator/core/pods.go`.

@@ -1,9 +1,8 @@
-"""Reserve quota of a namespace for its groups, and count how much of each reservation no pod uses yet.
+"""Reserve quota of a namespace for its pod groups, and count how much of each reservation is still unused.
 
-A group that declares `minResources` or `totalResources` needs that much of every ResourceQuota that counts its pods.
-For example, a group needs 10 CPUs, and has 3 pods with 1 CPU each. These pods use quota from their creation on. The
-other 7 CPUs are the group's *demand*. The demand is granted when each quota has enough left for it, beside what other
-groups have reserved and do not use yet. From then on, the group has a *reservation* of 10 CPUs.
+For example, a group declares `minResources` of 10 CPUs, and has 3 pods with 1 CPU each. These pods use quota from their
+creation on. The other 7 CPUs are the group's *demand*. The demand is granted when each ResourceQuota that counts the
+group's pods has 7 CPUs left that no other group has reserved. From then on, the group has a *reservation* of 10 CPUs.
 
 Demands are granted in the order in which the groups were created. A demand that does not fit does not block others.
 """

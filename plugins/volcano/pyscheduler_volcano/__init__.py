@@ -1,1 +1,1 @@
-"""The rules of Volcano for the plugin `Batch`: its actions (steps of a scheduling round) and its policies."""
+"""Volcano's rules for the plugin `Batch`: actions, which are the steps of a scheduling round, and policies."""

@@ -1,4 +1,4 @@
-"""The action `allocate` of Volcano: place waiting jobs on resources that are idle, or that ending pods will free.
+"""The action `allocate` of Volcano: place waiting jobs on idle resources, or on those that terminating pods free.
 
 Source: Volcano `actions/allocate`.
 """

@@ -1,7 +1,7 @@
-"""Comparisons of amounts as Volcano makes them.
+"""Compare amounts of resources as Volcano does: amounts that differ very little count as equal.
 
-Amounts usually count as equal if they differ by less than 0.1 of Volcano's unit: a millicore, a byte, a pod, or a
-thousandth of another resource. Comparisons with limits of queues are exact. Source: Volcano `api/resource_info.go`.
+The tolerance is 0.1 of Volcano's unit: a millicore, a byte, a pod, or a thousandth of another resource. Source: Volcano
+`api/resource_info.go`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The policy `binpack`: prefer the node that would be the fullest with the pod. Source: Volcano `plugins/binpack`."""
+"""The policy `binpack`: prefer the node that is fullest after the pod is placed. Source: Volcano `plugins/binpack`."""
 
 from __future__ import annotations
 

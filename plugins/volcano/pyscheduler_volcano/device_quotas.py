@@ -1,7 +1,6 @@
-"""Limits of queues on devices of resource claims, as Volcano's policy `capacity` enforces them.
+"""Limit the devices that the resource claims of a queue's pods get, as Volcano's policy `capacity` does.
 
-The limits are the entries `deviceclass/NAME` and `DIMENSION.deviceclass/NAME` in `capability` of a queue. A claim that
-several pods of a queue share counts once.
+The limits are the entries `deviceclass/NAME` and `DIMENSION.deviceclass/NAME` in `capability` of a queue.
 
 Source: Volcano `plugins/capacity` (checkDRAAllocatable, addTaskDRAAllocated) and `cache/cache.go` (buildTaskDRAInfo).
 """

@@ -1,11 +1,7 @@
 """The policy `drf`: dominant resource fairness among jobs and, with `enableHierarchy`, among queues.
 
-Differs from Volcano in the victims of `reclaim`, except when recorded decisions of Volcano are repeated:
-
-- The victims of a task are counted together. Volcano judges each victim as if it were the only one, so a queue may lose
-  so much that it comes first again and takes the room back (volcano-sh/volcano#1661).
-- A queue may evict until the weighted shares are equal. In Volcano, a job that makes the shares equal evicts nothing. A
-  queue without more waiting jobs comes last there, so its last job never evicts (volcano-sh/volcano#1748).
+Differs from Volcano in the victims of `reclaim`: see `docs/reference/parity.md`, volcano-sh/volcano#1661 and
+volcano-sh/volcano#1748.
 
 Source: Volcano `plugins/drf`.
 """

@@ -1,7 +1,6 @@
 """The action `enqueue`: set the phase of a pod group to `Inqueue` if the policies, such as `overcommit`, admit its job.
 
-A job without `minResources` is admitted in any case. Volcano's controllers create the pods of a job only after its
-group has this phase. Source: Volcano `actions/enqueue`.
+Volcano's controllers create the pods of a job only after its group has this phase. Source: Volcano `actions/enqueue`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The policy `gang`: a job starts with its minimum or not at all. Source: Volcano `plugins/gang`, `api/job_info.go`."""
+"""The policy `gang`: a job starts with its minimum of pods or not at all.
+
+Source: Volcano `plugins/gang`, `api/job_info.go`.
+"""
 
 from __future__ import annotations
 

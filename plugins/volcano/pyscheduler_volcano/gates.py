@@ -1,4 +1,4 @@
-"""Combine the votes of the policies on a job or a queue, tier by tier (a tier is a group of policies).
+"""Combine the answers of all policies to one question, for example whether a job may be enqueued.
 
 Source: Volcano `framework/session_plugins.go`.
 """

@@ -1,4 +1,4 @@
-"""Compute the status of Volcano's pod groups after a scheduling round; kube-batch uses `VolcanoReport`, too.
+"""Compute the status of Volcano's pod groups after a scheduling round.
 
 Sources: Volcano `framework/session.go`, `framework/job_updater.go`, `plugins/gang`, `scheduler/cache/cache.go`.
 """

@@ -1,4 +1,4 @@
-"""Read Volcano's HyperNodes: named sets of nodes in tiers, which form a tree whose root has all nodes.
+"""Read Volcano's HyperNodes, which are named sets of nodes, and build a tree of them. The root has all nodes.
 
 Sources: Volcano `staging/.../topology/v1alpha1`, `pkg/scheduler/api/hyper_node_info.go`, and for the root
 `framework/session.go` (`addClusterTopHyperNode`).

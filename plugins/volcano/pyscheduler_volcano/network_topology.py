@@ -1,13 +1,11 @@
 """The policy `network-topology-aware`: place the pods of a job on nodes that are close together.
 
 A HyperNode is a named set of nodes; a low tier means that its nodes are close together. A job with `networkTopology` in
-mode `hard` runs in one HyperNode of tier `highestTierAllowed` or lower. In mode `soft` it may use the whole cluster.
-HyperNodes of a low tier are tried first. Within a tier, the HyperNode that would be the fullest with the job is tried
-first.
+mode `hard` runs in one HyperNode of tier `highestTierAllowed` or lower. In mode `soft`, the job may use the whole
+cluster. HyperNodes of a low tier are tried first.
 
-Differs from Volcano: Volcano tries the job in every HyperNode of a tier, and then takes the best one; pyscheduler uses
-the first HyperNode that can take the job. In Volcano, a job with a topology can reclaim resources on any node of the
-cluster; in pyscheduler, such a job does not preempt or reclaim. Source: Volcano `plugins/network-topology-aware`.
+Differs from Volcano: the first HyperNode that can take the job is used, and the job does not preempt or reclaim.
+Source: Volcano `plugins/network-topology-aware`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The action `preempt` of Volcano: a job that lacks nodes evicts pods of its queue, also pods of the job itself.
+"""The action `preempt` of Volcano: a job that lacks nodes evicts pods of other jobs in its queue, or its own pods.
 
 Source: Volcano `actions/preempt`.
 """

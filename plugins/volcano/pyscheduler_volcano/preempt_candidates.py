@@ -3,10 +3,8 @@
 A node is a candidate if evictions there make room for the waiting pod. Nodes are tried until there are enough
 candidates. The best candidate is the one whose most important victim has the lowest priority.
 
+Differs from Volcano: a node is no candidate if the limits of the queue refuse the pod even after all evictions.
 Source: Volcano `actions/preempt` (topologyAwarePreempt), after kube-scheduler's DefaultPreemption.
-
-Differs from Volcano: a node is no candidate if the limits of the queue refuse the pod even after all evictions. As
-nodes are tried one by one, `topologyAwarePreemptWorkerNum` has no effect.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The base of the policies `proportion` and `capacity`: what queues have and request, and which jobs are admitted."""
+"""The base class of the policies `proportion` and `capacity`, which give each queue a share of the resources."""
 
 from __future__ import annotations
 

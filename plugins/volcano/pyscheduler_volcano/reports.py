@@ -1,4 +1,4 @@
-"""The statuses, events and metrics of Volcano.
+"""Make the statuses, events and metrics that Volcano itself would make.
 
 Sources: Volcano `framework/session.go`, `pkg/controllers/queue`, `scheduler/metrics/queue.go`,
 `controllers/metrics/queue.go`.

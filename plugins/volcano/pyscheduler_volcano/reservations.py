@@ -1,4 +1,4 @@
-"""The amounts that jobs reserve in their queues after `enqueue` has admitted them, until their pods are placed.
+"""The amounts that a job reserves in its queue from its admission by `enqueue` until its pods are placed.
 
 Source: Volcano `plugins/util/util.go`.
 """

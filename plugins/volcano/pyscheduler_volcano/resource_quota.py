@@ -1,7 +1,6 @@
 """The policy `resourcequota`: enqueue a job only if the ResourceQuotas of its namespace have enough left for it.
 
-Scopes of quotas are ignored. For each resource, a job is compared only with the quota that has the least left, because
-a tenant may have hundreds of quotas. Differs from Volcano: the message has amounts as numbers. Source: Volcano
+For each resource, a job is compared only with the quota that has the least left. Source: Volcano
 `plugins/resourcequota`.
 """
 

@@ -1,7 +1,6 @@
 """Find jobs that can never start: even if all nodes were empty, too few of their pods would find a node.
 
-Differs from Volcano: such a job is not enqueued. If the job was enqueued before its pods were created, it reserves
-nothing. In Volcano, such a job is enqueued and reserves resources, so other jobs may wait for ever.
+Differs from Volcano: such a job is not enqueued and reserves nothing. In Volcano, it reserves resources for ever.
 """
 
 from __future__ import annotations

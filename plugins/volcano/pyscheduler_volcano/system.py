@@ -1,7 +1,7 @@
-"""Volcano as a batch system of the plugin `Batch`: the rules in which Volcano differs from other systems.
+"""Volcano as a batch system of the plugin `Batch`: its actions, policies, objects and reports.
 
-A scheduling round also handles groups without pods: Volcano's controllers create pods only after the group is
-`Inqueue`.
+A scheduling round also handles groups without pods, because Volcano's controllers create the pods only after the group
+is `Inqueue`.
 """
 
 from __future__ import annotations

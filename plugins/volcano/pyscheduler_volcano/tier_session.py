@@ -1,6 +1,7 @@
-"""The base class of Volcano's sessions (a session is the state of one scheduling round).
+"""The base class of Volcano's sessions.
 
-It has the policies in groups (tiers), the resource sums of each job, and cached results for each node.
+A session is the state of one scheduling round: the policies in groups (tiers), the resource sums of each job, and
+cached results for each node.
 """
 
 from __future__ import annotations

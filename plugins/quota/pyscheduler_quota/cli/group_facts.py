@@ -1,4 +1,4 @@
-"""The column `Reserved` of `pyscheduler podgroup`: the quota that a group reserves, `Waiting` or `Ended`."""
+"""The column `Reserved` of `pyscheduler podgroup`: how much quota each pod group has reserved."""
 
 from __future__ import annotations
 

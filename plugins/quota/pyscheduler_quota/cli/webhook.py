@@ -1,4 +1,4 @@
-"""`pyscheduler webhook`: run the admission webhook that refuses pods which would take quota reserved by groups."""
+"""`pyscheduler webhook`: run an admission webhook that refuses pods if they would use quota reserved by a group."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The HTTPS server of the validating admission webhook that refuses pods which would take quota reserved by groups.
+"""The HTTPS server of the admission webhook that refuses pods if they would use quota reserved by a group.
 
-If the webhook cannot decide, it allows the pod, for example if its caches are not filled yet. A metric counts such
-pods.
+The webhook allows a pod if it cannot decide, for example while its caches are not filled yet.
 """
 
 from __future__ import annotations
