@@ -1,5 +1,5 @@
-"""The scheduler's record of nodes and of the pods on them.
+"""The scheduler's record of the nodes and of the pods on them.
 
-`cache` has the assumed and bound pods. A scheduling cycle works on a copy, the `snapshot`: `view` shows it to plugins,
-and `columns` has its quantities as arrays. This package does no I/O: events come in as method calls.
+`cache` keeps the record up to date. A scheduling cycle works on a copy of it, the `snapshot`. This package does no I/O:
+events come in as method calls.
 """

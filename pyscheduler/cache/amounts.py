@@ -1,7 +1,6 @@
 """The amounts of resources of all nodes, as one array.
 
-A *line* of the array has one quantity, such as the requested CPU, for all nodes. An extended resource gets a line when
-the first node has any of it.
+A *line* of the array has one quantity, such as the requested CPU, for all nodes.
 """
 
 from __future__ import annotations

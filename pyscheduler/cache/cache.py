@@ -1,12 +1,9 @@
-"""Nodes and the pods on them, as the informers report them and as the scheduler assumes them.
+"""The scheduler's cache: the nodes and the pods on them, including pods whose binding is not confirmed yet.
 
 A scheduling cycle *assumes* a pod on a node, so that the next cycle counts the pod before the API server knows of it.
 When the informer reports the pod as bound, the assumption is confirmed. If the binding fails, the pod is *forgotten*.
 
-Nodes and pods come on separate watches. So the cache may know a pod before its node. Until the node comes, snapshots
-leave out the pod.
-
-A change gives the node's NodeInfo the highest generation, and moves the NodeInfo to the end of a list. To update a
+A change gives the node the highest generation (a number), and moves the node to the end of a list. To update a
 snapshot, the cache walks back from the end of the list to the generation that the snapshot has seen.
 
 Source: kube-scheduler 1.36, `backend/cache/cache.go`.

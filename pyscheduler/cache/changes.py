@@ -1,7 +1,6 @@
-"""A log of the rows of a snapshot that changed; each row is a node.
+"""A log of the nodes of a snapshot that changed, by row number.
 
-A reader that keeps data by row asks which rows changed since its last question. So a few changes cost little, however
-many nodes there are.
+Code that stores data for each row asks which rows changed since it last asked, and updates only these rows.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 If the scheduler filters only some of the nodes for a pod, this order spreads them over the zones.
 
-Differs from kube-scheduler: a node that changes its zone, or is deleted and added again between two cycles, gets its
-new position at once. In kube-scheduler, it gets the position when the number of nodes next changes. Source:
-kube-scheduler 1.36, `backend/cache/node_tree.go`.
+Differs from kube-scheduler: a node that changes its zone gets its new position at once. Source: kube-scheduler 1.36,
+`backend/cache/node_tree.go`.
 """
 
 from __future__ import annotations

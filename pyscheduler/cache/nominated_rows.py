@@ -1,7 +1,6 @@
 """For each node, the nominated pods for which a pod of a given priority must leave room.
 
-The result is cached between scheduling attempts, because a thousand nodes can have nominated pods while many pods
-preempt.
+The result is cached between scheduling attempts, because a thousand nodes can have nominated pods.
 """
 
 from __future__ import annotations

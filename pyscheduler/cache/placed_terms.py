@@ -1,4 +1,4 @@
-"""For each node, how often its pods have a certain affinity or anti-affinity term.
+"""For each node, the number of its pods that have a certain affinity or anti-affinity term.
 
 Equal terms are counted together, so an incoming pod is compared once with each distinct term.
 """

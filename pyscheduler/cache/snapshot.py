@@ -3,8 +3,7 @@
 `Cache.update_snapshot` copies only what changed since the last update.
 
 A cycle may try out changes, for example evict pods in the snapshot to find preemption victims. First, it makes a
-checkpoint. When a node first changes after the checkpoint, the snapshot replaces the node's NodeInfo by a copy. A
-rollback to the checkpoint puts the original NodeInfo back. So the cost of a rollback depends on the number of changed
+checkpoint. Later, it rolls the snapshot back to the checkpoint. The cost of a rollback depends on the number of changed
 nodes, not on the size of the cluster.
 """
 

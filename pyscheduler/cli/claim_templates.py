@@ -1,7 +1,4 @@
-"""The row of `explain` for a pod whose ResourceClaims are not made yet: whether their ResourceClaimTemplates exist.
-
-The message of the plugin that waits for a claim does not name the template.
-"""
+"""The row of `explain` about ResourceClaims that are not made yet: whether their ResourceClaimTemplates exist."""
 
 from __future__ import annotations
 

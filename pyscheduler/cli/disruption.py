@@ -1,4 +1,4 @@
-"""The rows of `explain` about evictions, for example the preemption victims for whose end a pod waits."""
+"""The rows of `explain` about evictions: the pod itself is evicted, or it waits until preemption victims have ended."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`pyscheduler explain`: show where a pod would be placed, or why no node fits, without writing anything.
-
-Other Python packages can add words, such as `job` in `pyscheduler explain job NAME` (see `added_commands`).
-"""
+"""`pyscheduler explain`: show where a pod would be placed, or why no node fits, without writing anything."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Evaluate pods for `pyscheduler explain`: read the cluster once, and build a scheduler on the objects.
 
-The configuration comes from a file, or else from the scheduler that runs. Without both, it is the default
-configuration.
+The configuration comes from a file, or else from the running scheduler, or else from the defaults.
 """
 
 from __future__ import annotations

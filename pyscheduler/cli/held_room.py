@@ -1,7 +1,4 @@
-"""The rows of `explain` for a pod that would fit on a node without certain other pods.
-
-These other pods are nominated to the node, or evicted but still there. Filter plugins do not name them.
-"""
+"""The rows of `explain` about room on nodes that is held for nominated pods, or by evicted pods that still exist."""
 
 from __future__ import annotations
 

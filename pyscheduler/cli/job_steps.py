@@ -1,7 +1,7 @@
 """Find the rows of `explain` about the job to which a pod belongs.
 
-A package that schedules pods in jobs declares a function in `POD_STEPS` (see `added_commands`). The function returns
-`JobSteps`, or None if it knows no job of the pod.
+A package that schedules pods in jobs declares a function in `POD_STEPS` (see `added_commands`), which returns these
+rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Keep `explain` from conclusions about kinds that the user may not list.
+"""Show the result of a plugin as unknown in `explain` if the user may not list the objects that the plugin reads.
 
-Such a kind looks as if it had no objects, and a plugin may reject the pod for that. `explain` shows the plugin's
-result as unknown.
+Without this permission, `explain` finds no such objects, and the plugin may reject the pod for that reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The scheduler's client of the API server. It lists, watches and writes objects, records Events and renews the Lease.
+"""The scheduler's client of the API server.
 
-From `pyscheduler.scheduler`, this package imports only `ports`, the interfaces that the client implements.
+The client lists, watches and writes objects, records Events and renews the Lease.
 """

@@ -1,4 +1,4 @@
-"""Carry requests to an embedded API server (one in Python) in the same process, for simulations and most tests."""
+"""Send requests to an embedded API server, which runs in the same process, for simulations and most tests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """The configuration as pyscheduler shows it, with defaults and the args of plugins.
 
-`completed` is for /configz and the flag `--write-config-to`; `with_args` is for the command `pyscheduler config`.
-
 Source: kube-scheduler 1.36, `LogOrWriteConfig`, `NewFramework`, `buildExtenders` and `NewHTTPExtender`.
 """
 

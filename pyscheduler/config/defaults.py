@@ -1,7 +1,4 @@
-"""Merge the plugins of a profile with the default plugins, and fill in the args of enabled in-tree plugins.
-
-The result has the names of disabled plugins, so that `multiPoint` does not enable these plugins again.
-"""
+"""Merge the plugins of a profile with the default plugins, and fill in the args of enabled in-tree plugins."""
 
 from __future__ import annotations
 

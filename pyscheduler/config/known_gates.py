@@ -3,8 +3,7 @@
 The list includes gates of the kubelet and the API server, so that users can pass one `--feature-gates` value to every
 component.
 
-Differs from kube-scheduler: gates in `NOT_IMPLEMENTED` stay off, with a warning, whatever the flag says. The
-dependencies of gates that the scheduler does not read are not checked.
+Differs from kube-scheduler: gates in `NOT_IMPLEMENTED` stay off, with a warning, whatever the flag says.
 
 Source: kube-scheduler 1.36, without `--emulated-version`: pkg/features, and the gates of apiserver,
 apiextensions-apiserver, client-go and component-base that kube-scheduler registers.

@@ -3,8 +3,7 @@
 The file may also be a ConfigMap with a configuration, the zip file of a scheduler's `/debug/snapshot`, or the
 configuration file of another scheduler (see `forms`).
 
-Differs from kube-scheduler: without a file, the single profile is named `pyscheduler`. In a file, a single profile
-without a `schedulerName` is `default-scheduler`, as in kube-scheduler.
+Differs from kube-scheduler: without a file, the single profile is named `pyscheduler`.
 """
 
 from __future__ import annotations

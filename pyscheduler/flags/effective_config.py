@@ -1,10 +1,8 @@
 """Check the flags of `pyscheduler run` and apply them to the configuration.
 
-As in kube-scheduler, flags of leader election override the configuration file. Most deprecated flags have no effect
-with a configuration file.
+As in kube-scheduler, flags of leader election override the configuration file.
 
-Differs from kube-scheduler: `--kubeconfig` has an effect with `--config`, too, and the log names deprecated flags that
-are ignored.
+Differs from kube-scheduler: the log names deprecated flags that are ignored because of a configuration file.
 
 Source: cmd/kube-scheduler/app/options (ApplyTo, ApplyDeprecated, ApplyLeaderElectionTo, Validate); the functions
 `Validate` in apiserver (SecureServingOptions, DelegatingAuthenticationOptions) and component-base (metrics, logs,

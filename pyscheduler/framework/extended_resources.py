@@ -1,14 +1,10 @@
 """Maps extended resources to the device classes (DRA) that provide them, for the plugins of one profile.
 
 A class provides the resource that it names in `spec.extendedResourceName`, and the resource that is named after the
-class (`deviceclass.resource.kubernetes.io/<name>`).
+class (`deviceclass.resource.kubernetes.io/<name>`). If several classes name one resource, the newest class provides it.
 
-Differs from kube-scheduler:
-
-- If several classes name one resource, both schedulers use the newest class. If that class is deleted or names another
-  resource, pyscheduler uses the next newest class; kube-scheduler uses no class until one of the others changes.
-- Each of the older classes still provides the resource that is named after the class; in kube-scheduler it does not.
-- Without the plugin DynamicResources, NodeResourcesFit checks these resources; in kube-scheduler it accepts any node.
+Differs from kube-scheduler when such a class is deleted, and without the plugin DynamicResources: see
+`docs/reference/parity.md`.
 
 Source: kube-scheduler 1.36, `deviceclass/extendedresourcecache`.
 """

@@ -5,7 +5,7 @@ enough members have a node. Then the scheduler undoes these placements. If enoug
 nodes for real, and calls Permit again.
 
 A plugin that inherits `GroupCyclePlugin` has its groups scheduled in this way.
-Source: kube-scheduler 1.36, the pod group cycle (KEP-4671), which supports only groups of `spec.schedulingGroup`.
+Source: kube-scheduler 1.36, the pod group cycle (KEP-4671).
 """
 
 from __future__ import annotations

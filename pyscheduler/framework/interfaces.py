@@ -1,8 +1,8 @@
 """One class for each extension point; a plugin inherits those that it implements.
 
 The scheduler makes a plugin once per profile, with its args and its `Handle`. The methods run on the event loop and
-must not block it. Of the extension points, `post_filter`, `pre_bind`, `bind` and `post_bind` may be `async def`. The
-last three run in the pod's binding cycle, while other pods are scheduled and bound.
+must not block it. `post_filter`, `pre_bind`, `bind` and `post_bind` may be `async def`. The last three run in the pod's
+binding cycle, while other pods are scheduled and bound.
 
 An exception in a plugin method usually becomes an ERROR status. The pod is then retried after a backoff.
 Source: kube-scheduler 1.36, `k8s.io/kube-scheduler/framework`. The methods for all nodes at once are pyscheduler's own.

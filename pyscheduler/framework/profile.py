@@ -1,7 +1,4 @@
-"""A profile with all defaults applied: names, order and weights of plugins.
-
-Plugins in `multiPoint` have no extension points here, because only the runtime knows the plugins' classes.
-"""
+"""A profile with all defaults applied: names, order and weights of plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ready-made results of `sign_pod`, for plugins whose answers depend on the same part of a pod, such as its volumes.
+"""Helpers for plugins that implement `sign_pod`: the parts of a pod that a plugin's answers depend on.
 
 Pods with equal results of `sign_pod` can share a list of scored nodes.
 """

@@ -1,7 +1,7 @@
 """`WhatIf`: lets a plugin check, between two scheduling cycles, whether pods would fit if other pods were evicted.
 
-For the check, the plugin evicts and places pods in the snapshot. When the block `async with handle.what_if()` ends,
-this is undone. No cycle runs before.
+For the check, the plugin evicts and places pods in the snapshot. The end of the block `async with handle.what_if()`
+undoes these changes.
 """
 
 from __future__ import annotations

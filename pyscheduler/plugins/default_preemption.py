@@ -1,11 +1,10 @@
 """DefaultPreemption: if a pod fits nowhere, evict pods of lower priority from one node.
 
-`runtime.preemption` searches for victims, chooses the node and evicts. This module keeps the
-preempting pod out of the active queue until its victims have been evicted.
+`runtime.preemption` searches for victims, chooses the node and evicts. This module keeps the preempting pod out of the
+active queue until its victims have been evicted.
 
-Differs from kube-scheduler: the arg `protectQuorum` (off by default) protects the minimum of pod groups. If the
-eviction of a victim would take its group below the minimum, the victim is treated like a pod that a disruption budget
-protects.
+Differs from kube-scheduler: with the arg `protectQuorum` (off by default), preemption also spares pods that a pod group
+needs for its minimum.
 Source: kube-scheduler 1.36, `plugins/defaultpreemption`.
 """
 

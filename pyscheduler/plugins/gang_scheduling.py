@@ -3,12 +3,8 @@
 Members enter the queue once their PodGroup exists and has `minCount` pods. A member waits at Permit until `minCount`
 members have a node.
 
-Differs from kube-scheduler:
-
-* When a gang is complete, pyscheduler moves its gated members to activeQ once; in kube-scheduler, the plugin checks
-  every gated pod whenever a pod is added.
-* When a started gang has fewer living members than `minCount`, pyscheduler counts its succeeded members, too.
-  kube-scheduler does not. There, the last pods of a Job with more completions than parallelism never start.
+Differs from kube-scheduler: when a started gang has fewer living members than `minCount`, its succeeded members count,
+too. Otherwise, the last pods of a Job with more completions than parallelism never start.
 
 Source: kube-scheduler 1.36, `plugins/gangscheduling`.
 """

@@ -2,8 +2,7 @@
 
 An image counts less if few nodes have it, so that one node with a rare image does not attract all pods.
 
-Differs from kube-scheduler: pyscheduler uses the current number of nodes that have an image; kube-scheduler uses the
-number from the time when the node, or a pod on it, last changed.
+Differs from kube-scheduler: the number of nodes that have an image is always current.
 Source: kube-scheduler 1.36, `imagelocality`; `SnapshotConcrete` in `framework/types.go`.
 """
 

@@ -1,4 +1,4 @@
-"""Check the GPUs that several pods share, for the checker of the demo (`audit`).
+"""Check, for `pyscheduler demo`, that the pods on a shared GPU do not request more than the GPU has.
 
 An annotation of a pod says how much of a GPU it uses, and a label says which GPU.
 """

@@ -1,1 +1,1 @@
-"""`pyscheduler new plugin`: write a Python package for a new plugin, made from an example with all extension points."""
+"""`pyscheduler new plugin`: write a Python package for a new plugin, made from an example."""

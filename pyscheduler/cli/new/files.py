@@ -1,4 +1,4 @@
-"""Make the files of a new plugin's Python package from an example with all extension points for single pods.
+"""Make the files of a new plugin's Python package from an example plugin.
 
 Code and tests of extension points that the user does not want are left out.
 """

@@ -1,7 +1,6 @@
 """Summaries of groups for users: which members are bound, which wait, and why.
 
-Only API objects are read, which do not show nodes that a scheduler has reserved in memory. So a member with
-`status.nominatedNodeName` is shown as waiting.
+Only API objects are read, so nodes that a scheduler has reserved in memory are not shown.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The client through which the scheduler reads from an API server and writes to it.
 
-The client runs on two transports: HTTP (`http`), and calls within the process to the embedded API server, which is
-written in Python. So simulations and tests use the same client as a scheduler in a real cluster.
+Simulations and tests use the same client as a scheduler in a real cluster, but call an embedded API server without
+HTTP.
 
-The metric `pyscheduler_warnings_total` counts problems that do not stop the scheduler. This client uses
-these values of its label `kind`:
+The metric `pyscheduler_warnings_total` counts problems that do not stop the scheduler. This client uses these values of
+its label `kind`:
 
 ====================== =============================================================================================
 `malformed_<kind>`     an object, or an event about it, could not be decoded; its last readable version stays in use

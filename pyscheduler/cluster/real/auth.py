@@ -1,7 +1,5 @@
 """Read and renew credentials for the API server, from a kubeconfig, a pod's service account or an exec plugin.
 
-The official Python client of Kubernetes is imported only when credentials are loaded, because the import takes about
-half a second.
 Differs from kube-scheduler: impersonation (`as`) and SOCKS5 proxies are errors.
 """
 

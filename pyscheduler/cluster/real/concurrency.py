@@ -1,15 +1,13 @@
 """Limits the number of requests in flight (sent, but not answered yet), so that the API server keeps up.
 
-As in TCP (RFC 5681), the limit grows slowly and shrinks fast. It begins at 64, the maximum. With a limit of 20, it
-takes 20 good answers to raise the limit to 21. If the server refuses a request, for example with 429, the limit falls
-to half of the number of requests that were in flight. A write that takes unusually long also halves the limit, but not
-below eight.
+As in TCP (RFC 5681), the limit grows slowly and shrinks fast. It begins at 64, the maximum. If the server refuses a
+request, for example with 429, the limit falls to half of the number of requests that were in flight. A write that takes
+unusually long also halves the limit. With a limit of 20, it takes 20 good answers to raise the limit to 21.
 
 Bindings, evictions, nominations and reads have precedence over other statuses and conditions. Events come last.
 Informers and requests for the lease have no limit.
 
-Differs from kube-scheduler: client-go limits requests per second, and leaves the number in flight to the server. In
-kube-scheduler, a refused request waits while all others go on.
+Differs from kube-scheduler: client-go limits requests per second, and leaves the number in flight to the server.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Makes the Events that the scheduler records about objects: events.k8s.io/v1, with kube-scheduler's fields.
 
-An Event is in the namespace of its object, or in `default` if the object has none.
 Source: client-go `tools/events`.
 """
 

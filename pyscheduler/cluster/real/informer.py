@@ -3,9 +3,8 @@
 An informer lists the objects, then watches from the version of the list. When a watch ends, the next watch continues
 from the latest version. If that is not possible, the informer lists again, and the handlers get the differences.
 
-If an object cannot be decoded, its last readable state stays in the copy. If the CRD of a plugin's kind is absent, the
-copy is empty, and the informer keeps looking for the kind. If the server refuses the first list of a kind such as pods,
-the scheduler ends, because its decisions would be wrong.
+If an object cannot be decoded, its last readable state stays in the copy.
+
 Differs from kube-scheduler: pyscheduler works without a built-in kind whose API group or version is not served.
 """
 

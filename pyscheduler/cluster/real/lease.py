@@ -13,14 +13,8 @@ A program uses `LeaderElector`:
 `is_leader` compares the time of the last renewal with a clock. So it is False at once if the process was stopped for a
 minute and then continues.
 
-Differs from kube-scheduler:
-
-- A leader stops as soon as `renewDeadline` has passed since its last successful renewal; kube-scheduler stops up to one
-  `retryPeriod` later.
-- A leader whose event loop is blocked does not renew.
-- A replica watches the lease from the start; kube-scheduler first reads the lease when its caches are filled.
-- A standby waits even if somebody deletes a lease that was held.
-- A standby checks the lease again at the moment when the lease expires.
+Differs from kube-scheduler: a leader stops as soon as `renewDeadline` has passed since its last successful renewal;
+kube-scheduler stops up to one `retryPeriod` later. `docs/reference/parity.md` lists the other differences.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Runs the `LeaseKeeper`, which renews the Lease, in a thread of its own, because the scheduler may be busy.
-
-With a virtual clock, as in tests, the keeper runs on the caller's event loop.
-"""
+"""Runs the `LeaseKeeper`, which renews the Lease, in a thread of its own, because the scheduler may be busy."""
 
 from __future__ import annotations
 

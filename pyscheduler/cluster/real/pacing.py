@@ -1,4 +1,4 @@
-"""Delays between retries, a timeout for watches that send nothing, and pauses in long work for other tasks."""
+"""Delays between retries, a timeout for watches that send nothing, and pauses in long work so that other tasks run."""
 
 from __future__ import annotations
 

@@ -1,14 +1,9 @@
 """The first request to the API server, so that refused credentials give one clear error at the start.
 
-`run` waits for an API server that is down or not ready yet, because both programs are often started together. Other
-commands report an error at once.
+`run` waits for an API server that is down or not ready yet. Other commands report an error at once.
 
-Differs from kube-scheduler: the program ends in these cases, in which kube-scheduler's informers retry for ever:
-
-- The server refuses the credentials, and has not just started: it answers 401, or 403 without a Kubernetes `Status`.
-  (A 403 of RBAC has a `Status`, and does not end the program.)
-- The server's certificate is not trusted.
-- The server is no Kubernetes API server.
+Differs from kube-scheduler, whose informers retry for ever. Here, the program ends if the server refuses the
+credentials, if the server's certificate is not trusted, or if the server is no Kubernetes API server.
 """
 
 from __future__ import annotations

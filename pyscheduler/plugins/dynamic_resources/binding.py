@@ -1,17 +1,10 @@
 """Writes to ResourceClaims before the pod is bound: the allocation, and the pod in `reservedFor`.
 
-If the result of a write is unknown, because the API server did not answer, the write may have happened. Then the
-scheduler gives the claim's devices to no other claim until it has read the claim again.
+If the API server did not answer a write, the write may have happened. Then the scheduler gives the claim's devices to
+no other claim until it has read the claim again.
 
-Differs from kube-scheduler:
-
-* If pods of a group share a claim without devices, pyscheduler reserves the claim for all of them at once. In
-  kube-scheduler, only the first pod succeeds at once; each other pod fails one attempt.
-* pyscheduler adds no `allocationTimestamp` to an allocation from before 1.36, because the API server would refuse the
-  change; kube-scheduler tries to add one.
-* pyscheduler removes pods from `reservedFor` in the background, and the next attempt of such a pod waits for the
-  result; kube-scheduler removes them before the pod is requeued.
-* If the result of a write is unknown, kube-scheduler gives the devices to other claims at once.
+Differs from kube-scheduler, which gives these devices to other claims at once. `docs/reference/parity.md` lists the
+other differences.
 
 Source: kube-scheduler 1.36, `dynamicresources`.
 """

@@ -2,8 +2,7 @@
 
 If a claim was made from a template, its owner must be the pod.
 
-Differs from kube-scheduler: a claim that a pod names twice counts once. kube-scheduler allocates it twice, and the
-second write fails.
+Differs from kube-scheduler: a claim that a pod names twice counts once.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/resourceclaim`.
 """
 

@@ -1,7 +1,4 @@
-"""Errors of the allocator.
-
-Too few suitable devices on a node are no error: `Allocator.allocate` returns None then.
-"""
+"""Errors in claims, device classes or ResourceSlices, and timeouts, which the allocator of devices raises."""
 
 from __future__ import annotations
 

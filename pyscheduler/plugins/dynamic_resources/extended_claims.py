@@ -3,8 +3,7 @@
 On a node that does not offer the resource itself, the pod gets devices of the class. The claim is in memory until
 PreBind writes it to the API server.
 
-Differs from kube-scheduler: on a node that offers all resources itself, pyscheduler makes no claim. If the pod also
-names claims, kube-scheduler makes an empty claim there, and the pod fails.
+Differs from kube-scheduler: on a node that offers all resources itself, pyscheduler makes no claim.
 Source: kube-scheduler 1.36, `dynamicresources/extendeddynamicresources.go`.
 """
 

@@ -3,11 +3,7 @@
 Before the pod is bound, the claim is created and named in the pod's status. If the pod is not bound after all, the
 claim is deleted.
 
-Differs from kube-scheduler:
-
-- After a failed attempt, pyscheduler first deallocates the claim and then deletes it. The deallocation requeues pods
-  that wait for devices. kube-scheduler only deletes the claim, and the deletion requeues no pod.
-- pyscheduler creates the claim with its finalizer; kube-scheduler adds the finalizer later.
+Differs from kube-scheduler: the claim is deallocated before it is deleted, which requeues pods that wait for devices.
 
 Source: kube-scheduler 1.36, `dynamicresources/extendeddynamicresources.go`.
 """

@@ -1,4 +1,4 @@
-"""Limits of the time that a search for a pod's devices takes, and pauses of this search.
+"""Limits of the time that a search for a pod's devices takes.
 
 The search counts its steps with `Patience.tick`, which calls `pause` now and then. In a scheduling cycle, `pause`
 raises an error if the search takes too long. In the background (`long_work`), it also lets other tasks run.

@@ -1,13 +1,7 @@
 """The plugin DynamicResources, with all its extension points. Source: kube-scheduler 1.36, `dynamicresources`.
 
-Differs from kube-scheduler:
-
-* If a pod releases its chosen devices before they are written to its claim, pyscheduler retries the pods that lack
-  devices; kube-scheduler retries these pods after another event, or after five minutes.
-* If devices were allocated or freed after the choice of a node, as in group cycles, pyscheduler's Reserve chooses the
-  devices again; kube-scheduler's Reserve keeps the chosen ones.
-* If members of a group share a claim, pyscheduler places them only on nodes that can use the devices chosen for the
-  claim; kube-scheduler also places them on other nodes.
+Differs from kube-scheduler: if devices were allocated or freed after the choice of a node, as in group cycles, Reserve
+chooses the devices again. `docs/reference/parity.md` lists the other differences.
 
 As in kube-scheduler, default preemption does not treat the devices of a victim as free.
 """

@@ -1,12 +1,7 @@
 """Queueing hints for pods that InterPodAffinity rejected: changes of pods, nodes and namespaces that may help them.
 
-Differs from kube-scheduler 1.36, where the rejected pod may wait for five minutes in each of these cases:
-
-* a term selects namespaces by their labels, and a namespace changes (kubernetes#141953);
-* the rejected pod has several anti-affinity terms, and a placed pod is deleted that matched some of these terms, but
-  not all;
-* the rejected pod has required affinity to pods like itself, and the last placed pod of this kind is deleted. Then the
-  rejected pod is the first of its kind, and may run anywhere (kubernetes#141354).
+Differs from kube-scheduler 1.36, in which a rejected pod may wait for five minutes after some of these changes
+(kubernetes#141953, kubernetes#141354).
 """
 
 from __future__ import annotations

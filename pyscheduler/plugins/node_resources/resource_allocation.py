@@ -1,7 +1,7 @@
-"""The amounts for scoring by resources: what each node offers, what is used there, and what would be used with the pod.
+"""For each node, the amounts for scoring by resources: allocatable, requested now, and requested with the pod.
 
 If a device class provides an extended resource, the devices of the class count on nodes that do not offer the resource.
-Differs from kube-scheduler: devices of outdated and of incomplete pools do not count; in kube-scheduler they do.
+Differs from kube-scheduler: devices of outdated and of incomplete pools do not count.
 """
 
 from __future__ import annotations
