@@ -1,11 +1,10 @@
 """The objects of the embedded API server, and a log of their latest changes.
 
-One counter numbers all writes, like etcd's revision. The objects of one resource are a *collection*. A collection has a
-*log* of its latest changes, from which watches read. A list at an older version is the present list with the newer
-changes undone. Requests that need a version older than the log get 410.
+One counter numbers all writes, like etcd's revision. The objects of one resource are a *collection*. Each collection
+has a *log* of its latest changes, from which watches read. To list an older version, the store undoes the newer
+changes. A version that is older than the log causes the error 410.
 
-An object is kept as JSON bytes, encoded once per version. So the answer to a list request only joins bytes. Kind and
-apiVersion are left out of the bytes, because the same object may be served under several of them.
+An object is kept as JSON bytes, encoded once per version. So the answer to a list request only joins bytes.
 
 The store has no locks: all calls come from one thread.
 """

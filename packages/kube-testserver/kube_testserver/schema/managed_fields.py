@@ -1,11 +1,7 @@
-"""Owners of fields (``metadata.managedFields``), recorded for an object from its first server-side apply on.
-
-The manager of an update becomes the only owner of the fields that the update changes. For an apply, see
-`server_side_apply`.
+"""The owners of fields (``metadata.managedFields``), recorded for an object from its first server-side apply on.
 
 Differs from kube-apiserver: an object without a server-side apply has no managed fields. Its first apply treats all
-existing fields as owned by ``before-first-apply``, as kube-apiserver does for objects that are older than this feature.
-In kube-testserver, bindings, evictions and the statuses that simulated kubelets write have no manager.
+existing fields as owned by ``before-first-apply``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The lists that a strategic merge patch merges, by kind, and the field that identifies an item (the merge key).
+"""Merge keys: for each kind, the lists that a strategic merge patch merges, and the field that identifies an item.
 
-A list of strings, such as finalizers, has no merge key. All other lists, such as a node's taints, are replaced.
+A list of strings, such as finalizers, has no merge key. A list that is not merged is replaced, such as a node's taints.
 """
 
 from __future__ import annotations

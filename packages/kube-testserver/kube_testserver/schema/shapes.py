@@ -1,7 +1,4 @@
-"""Types that check the shape of an object. The conversion to them fails for an object that Go's typed decoder refuses.
-
-An object must also fit the scheduler's own type, so that the scheduler can read what is stored.
-"""
+"""Types that check the shape of an object: the conversion to a type fails for an object that Go's decoder refuses."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Make Python types from schemas, to find unknown fields and wrong types in an object, as kube-apiserver does.
 
-To check an object, the server converts it to such a type, and throws the result away. msgspec does so in C, so it is
-fast.
+To check an object, the server converts it to such a type with msgspec, and throws the result away.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find unknown fields, report them with kube-apiserver's messages, and drop them.
 
-The parameter ``fieldValidation`` of a request chooses a warning (``Warn``, the default), a refusal (``Strict``, which
-`kubectl` asks for), or neither (``Ignore``).
+The parameter ``fieldValidation`` of a request chooses a warning (``Warn``, the default), an error (``Strict``), or
+neither (``Ignore``).
 
 Differs from kube-apiserver: a field that is repeated in the JSON is not reported; the last one counts.
 """

@@ -1,1 +1,1 @@
-"""Answers requests: the router, its transports, lists and watches, discovery, OpenAPI, and injected faults."""
+"""Answer requests: the router, its transports, lists and watches, discovery, OpenAPI, and injected faults."""

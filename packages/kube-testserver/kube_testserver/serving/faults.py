@@ -1,7 +1,6 @@
 """Injected faults: failures between a client and its API server, for tests.
 
-A `Fault` says which requests fail, how often, and how: for example, with an error status or a broken connection. To end
-watches, use `Router.drop_watches`.
+A `Fault` says which requests fail, how often, and how: for example, with an error status or a broken connection.
 """
 
 from __future__ import annotations

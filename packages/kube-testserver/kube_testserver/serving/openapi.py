@@ -1,8 +1,5 @@
 """/openapi/v3: the served resources with the fields of every kind, for `kubectl apply` and `kubectl explain`.
 
-If the PATCH operations in /openapi/v3 have the parameter `fieldValidation`, kubectl leaves the check of unknown fields
-to the server.
-
 Differs from kube-apiserver: /openapi/v2 is empty. In /openapi/v3, schemas of built-in kinds have no descriptions, and
 only the operations that kubectl looks for are listed.
 """

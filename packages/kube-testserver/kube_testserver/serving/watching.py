@@ -1,7 +1,7 @@
 """Watches: each watch reads a collection's log of changes, and sends the changes to one client as JSON.
 
-A watch has no queue of its own, only a position in the log. After a write, the watch reads on, and sends up to 512
-changes as one chunk. If the log no longer has the position, the client gets an error (410) and lists again.
+A watch has no queue of its own, only a position in the log. If the log no longer has this position, the client gets an
+error (410) and lists again.
 
 With a selector, an object that begins to match is ADDED, and an object that no longer matches is DELETED.
 """

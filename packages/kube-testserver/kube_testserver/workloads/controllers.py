@@ -1,6 +1,6 @@
 """Create, update and delete the objects of workloads, such as their pods, whenever a workload or its objects change.
 
-Changes are collected for a moment: a workload that changes several times within it is processed once.
+If a workload changes several times within a short time, it is processed once.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 If a pod template has `schedulerName: volcano`, all pods of the job join a Volcano PodGroup with the job's name.
 
-Differs from these operators: ended pods are not deleted, and elastic jobs do not grow. The operators create the
-PodGroup only if they are configured with Volcano as gang scheduler.
+Differs from these operators: ended pods are not deleted, and elastic jobs do not grow.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """LeaderWorkerSet: a StatefulSet of leaders, and for each leader a StatefulSet of its workers.
 
-Differs from the real controller: there are no rolling updates, and a failed pod does not restart its group. In a real
-cluster, a webhook adds the index labels of the pods; here, the module `apps` adds them.
+Differs from the real controller: there are no rolling updates, and a failed pod does not restart its group.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""SparkApplication (spark-operator): the driver's pod and, once the driver runs, the pods of its executors.
-
-By default, a pod requests a tenth more memory than `driver.memory` or `executor.memory` of the SparkApplication says,
-and at least 384 MiB more, as Spark does for JVM programs.
-"""
+"""SparkApplication (spark-operator): the driver's pod and, once the driver runs, the pods of its executors."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 With `WaitForFirstConsumer`, the claim first waits until the scheduler has chosen the node of a pod.
 
-Differs from kube-controller-manager: a claim without a class gets a volume, too. A claim never gets a volume that a
-client created.
+Differs from kube-controller-manager: a claim never gets an existing volume. A claim without a class gets a volume, too.
 """
 
 from __future__ import annotations
