@@ -1,7 +1,4 @@
-"""Report to a batch profile that a pod group or a queue changed, so that the profile starts a pass.
-
-A pass is one round of scheduling over all jobs. `sessions.source` watches pods and nodes.
-"""
+"""Report to a batch profile that a pod group or a queue changed, so that the profile starts a scheduling round."""
 
 from __future__ import annotations
 

@@ -1,13 +1,11 @@
 """The base classes of batch policies and actions, and the types that policies and actions use.
 
-A policy answers questions, for example which of two jobs is placed first. Each question is a base class below
-with one method. The class says how the answers of several policies are combined.
+An action is a step of a pass, which is one scheduling round over all jobs. A policy answers questions of actions, for
+example which of two jobs is placed first. Each question is a base class below with one method.
 
-A pass is one scheduling round over all jobs; the `Session` is its state. A task is a pod of a job. Orders of jobs,
-queues and tasks, such as `JobOrder`, return keys; the smallest key is first.
-
-Queues and nodes are given as row numbers of the tables `session.queues` and `session.nodes`. `Amounts` are arrays with
-one column for each resource. `Tasks` is a table of candidates for eviction; a mask has one bool for each.
+A task is a pod of a job. Queues and nodes are given as row numbers of the tables `session.queues` and `session.nodes`.
+`Amounts` are arrays with one column for each resource. `Tasks` is a table of candidates for eviction; a mask has one
+bool for each.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A dialect: the object kinds by which a system, such as KAI, describes queues or jobs, and functions that read them.
-
-A `JobDialect` reads only the fields that batch policies need; `podgroup.DIALECTS` says how pods name their group.
-"""
+"""A dialect: the kinds by which a system, such as KAI, describes queues or jobs, and functions that read them."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 By default, budgets are a preference: of victims that are otherwise equal, those whose eviction violates no budget are
 evicted first. The arg `disruptionBudgets` can make budgets strict, or turn them off.
 
-Differs from KAI and kube-batch: they read no budgets. Evictions are counted as in kube-scheduler 1.36
-(`filterPodsWithPDBViolation`).
+Differs from KAI and kube-batch, which read no budgets. Source: `filterPodsWithPDBViolation` of kube-scheduler 1.36.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The base class of batch systems: a subclass has the rules of one system, such as KAI, for the plugin `Batch`.
 
-Each profile has one `System`; `Batch` calls it where systems differ. The methods of the base class are enough for a
-system without special rules. A Python package registers its subclass under a name (`registry.add_system`). A profile
-chooses the system by this name, in the arg `preset` of `Batch`.
+A Python package registers its subclass under a name (`registry.add_system`). A profile chooses the system by this name,
+in the arg `preset` of `Batch`.
 """
 
 from __future__ import annotations

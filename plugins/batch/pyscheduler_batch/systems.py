@@ -1,6 +1,6 @@
 """Find the batch systems (such as KAI) of installed Python packages, and the readers of their queues and groups.
 
-`systems` and `presets` import a system when it is looked up by its name.
+A system is imported only when it is looked up by its name.
 """
 
 from __future__ import annotations

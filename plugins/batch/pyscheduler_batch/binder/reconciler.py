@@ -2,9 +2,9 @@
 
 The status of a request counts failed bindings, so a restarted binder continues the count.
 
-Differs from KAI's binder: each failure is counted, the phase stays `Pending` until the last failure, and a failure is
-never reported as a successful binding. If a request has the UID of its pod, a newer pod of the same name is not
-bound. This binder refuses requests with `resourceClaimAllocations` and those for a fraction of a GPU.
+Differs from KAI's binder: the phase stays `Pending` until the last failure. This binder refuses requests with
+`resourceClaimAllocations`, and requests for a fraction of a GPU.
+
 Source: KAI-Scheduler, `pkg/binder/controllers/bindrequest_controller.go`, `pkg/binder/binding/binder.go`.
 """
 

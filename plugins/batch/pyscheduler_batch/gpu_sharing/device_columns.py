@@ -1,7 +1,4 @@
-"""The GPUs of all nodes as arrays, for filters and scores that look at single GPUs. The code calls a GPU a device.
-
-A row is read again if its node or the shares of its GPUs changed.
-"""
+"""The GPUs of all nodes as arrays, for filters and scores that look at single GPUs. The code calls a GPU a device."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The table of nodes in a scheduling round.
 
-For each node, it has the amounts that are allocatable, that are free now, that leaving pods will free, and that are
-promised to waiting pods.
+It has these amounts of each node: allocatable, free now, to be freed by leaving pods, and promised to waiting pods.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The best eviction plan that an action rejected for a job, and the reason, for `pyscheduler explain job`."""
+"""For `pyscheduler explain job`: the best eviction plan that an action rejected for a job, and the reason."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Check the policies and actions that other Python packages add to a batch system, and the answers of these policies.
 
-The error about a wrong answer names the policy. Policies of the batch system itself are not checked, because checks
-cost time.
+The error about a wrong answer names the policy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A heap that moves items only at a push or a pop, although the order of items may change in between."""
+"""A heap that compares items only at a push or a pop, although the order of items may change in between."""
 
 from __future__ import annotations
 

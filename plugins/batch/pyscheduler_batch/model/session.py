@@ -1,7 +1,6 @@
 """A session: the state of one scheduling round of a batch profile, with its jobs, queues and nodes.
 
-The session does no I/O. A `Placer` says which nodes can run a task (a pod of a job); `Effects` carries out the
-decisions.
+A `Placer` says which nodes can run a task (a pod of a job). `Effects` carries out the decisions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A statement: simulated placements and evictions, which a scheduling round carries out or undoes.
 
-`rollback` undoes the changes since a checkpoint. `commit` turns the remaining changes into decisions. If a binding or
-an eviction fails at once, `commit` undoes only the change that failed.
+`rollback` undoes the changes since a checkpoint. `commit` turns the remaining changes into decisions.
 
 Source: KAI-Scheduler `framework/statement.go`, Volcano `framework/statement.go`.
 """

@@ -1,8 +1,4 @@
-"""The sub-groups of a job and their minimums: KAI's tree of sub-groups, or Volcano's policies and roles.
-
-A gang is broken if it lost members and is below its minimum. A raised minimum alone breaks no gang, so `Job.reached`
-has the job's earlier minimums.
-"""
+"""The sub-groups of a job and their minimums: KAI's tree of sub-groups, or Volcano's policies and roles."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Parse values from the objects of queues and pod groups.
 
-For a bad value, a function raises no error: it returns a replacement, or leaves the value out. A function with the
-parameter `warnings` also adds a sentence about the field and the bad value.
+A bad value raises no error: a function returns a default or None instead, or leaves the value out.
 """
 
 from __future__ import annotations

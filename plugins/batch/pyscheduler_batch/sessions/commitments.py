@@ -1,8 +1,7 @@
 """The states of jobs that a batch profile keeps from pass to pass, such as promised nodes and backoffs.
 
-A pass is one scheduling round over all jobs, and decides anew. Without these states, other jobs would take the nodes of
-a job's victims, gangs would stay partly bound, and jobs would evict each other without end. A job may have several
-states:
+A pass is one scheduling round over all jobs. Without these states, other jobs would take the nodes of a job's victims,
+gangs would stay partly bound, and jobs would evict each other without end. A job may have several states:
 
     state     begins when                        effect on the job                  ends when
     --------  ---------------------------------  ---------------------------------  --------------------------------

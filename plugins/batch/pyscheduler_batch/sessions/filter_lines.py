@@ -1,7 +1,6 @@
-"""Ask the filters why nodes reject the pods that wait for room; the messages on these pods quote the answer.
+"""Ask the filter plugins why no node accepts a waiting pod; the message on the pod quotes the answer.
 
-An example is "0/3 nodes are available: 3 Insufficient cpu." Scheduling rounds ask few filters about such pods, so the
-filters are asked afterwards.
+An example is "0/3 nodes are available: 3 Insufficient cpu."
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Remember the minimums that gangs have reached, to find gangs that later lose members without an eviction.
-
-The minimums are not kept in the jobs, because a job is often rebuilt from its pods.
-"""
+"""Remember the minimums that gangs have reached, to find gangs that later lose members without an eviction."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Deallocate devices of unused resource claims, if these devices are the reason that a pod fits on no node.
 
-The PostFilter of DynamicResources does this. Batch profiles call no other PostFilter plugin, because their actions
-choose victims.
+To do so, this module calls the PostFilter method of the plugin DynamicResources.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Cache filter results that depend only on the pod and on node objects, not on other pods.
 
-A result is valid until a node object changes. The cached answer whether a node accepts the pod leaves out two filters:
-NodeResourcesFit, because a scheduling round compares amounts itself, and GpuSharing, whose answer changes whenever a
-pod gets a node.
+A result is valid until a node object changes.
 """
 
 from __future__ import annotations

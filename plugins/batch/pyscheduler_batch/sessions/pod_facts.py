@@ -1,4 +1,4 @@
-"""The requests of a pod, the state of a pod with a node, and the queue of a job, for a scheduling round."""
+"""Facts for a scheduling round: the requests of a pod, its state on its node, and the queue of a job."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The first action of each scheduling round: place jobs on the nodes that earlier rounds promised to them.
 
-For example, an earlier round evicted pods from these nodes for the job (see `commitments`). The actions of batch
-systems know nothing of promises.
+For example, an earlier round evicted pods from these nodes for the job.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The passes (scheduling rounds over all jobs) of a batch profile: decide when a pass is due, and run it.
+"""Decide when a batch profile needs a pass (a scheduling round over all jobs), and run the pass.
 
-A pass is due after a change of a pod, a node, a queue, a pod group or a priority class. It is also due when a binding
-or an eviction has failed, or a backoff ends.
+A pass is due after a change of, for example, a pod, a node or a queue. It is also due when a binding or an eviction has
+failed, or a backoff ends.
 
-The pass starts at least 10 ms after the first cause, and at least 50 ms after the start of the last pass. A pass is cut
-short after 1 s if it has made a decision, and the next pass is due at once. Without a decision, it is cut short after
+The pass starts at least 10 ms after the first cause, and at least 50 ms after the start of the last pass. If the pass
+has made a decision, it is stopped after 1 s, and the next pass is due at once. Without a decision, it is stopped after
 10 s, and the next pass is due after a backoff.
 """
 

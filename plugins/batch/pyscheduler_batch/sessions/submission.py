@@ -1,6 +1,6 @@
 """Carry out the decisions of a scheduling round: nominate nodes, evict pods, and bind jobs.
 
-The cluster may have changed during the round. So before a pod is bound, the filters run again for its node.
+The cluster may have changed during the round. So the filters run again before a pod is bound to its node.
 """
 
 from __future__ import annotations

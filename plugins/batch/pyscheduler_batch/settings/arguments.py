@@ -1,6 +1,6 @@
 """Check the arguments of policies (the plugins of KAI, Volcano and kube-batch).
 
-A value that cannot be used causes a warning. It is replaced by the default, or by the nearest usable value.
+A value that cannot be used causes a warning. The default or the nearest usable value replaces it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The base class `Reports`: it says what a batch system writes about jobs and queues into statuses, events and metrics.
-
-`StatusReporter` and `Statuses` use it, and do what all systems share, such as limiting the rate of writes.
-"""
+"""The base class `Reports`: the statuses, events and metrics that a batch system writes about jobs and queues."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Write changed statuses and annotations, at a limited rate: an object is normally written once a second at most.
 
-If another writer changed the object after it was read, the API server refuses the write. Then the write is computed
-again from the newest object.
+If another writer changed the object in the meantime, the write is computed again from the newest object.
 """
 
 from __future__ import annotations

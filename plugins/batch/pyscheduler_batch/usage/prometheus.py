@@ -1,8 +1,10 @@
 """Ask Prometheus for the past use of queues, with the queries of KAI.
 
-Use counts within a window of time. A tumbling window begins anew after each period. For it, KAI sends a range query,
-but cannot read the answer. pyscheduler sends an instant query for the time from the start of the window until now.
-Source: KAI-Scheduler `usagedb/prometheus`.
+Use counts within a window of time. A tumbling window begins anew after each period. Only the time from the start of the
+window until now counts.
+
+Differs from KAI: for a tumbling window, pyscheduler sends an instant query. KAI sends a range query, but cannot read
+the answer. Source: KAI-Scheduler `usagedb/prometheus`.
 """
 
 from __future__ import annotations

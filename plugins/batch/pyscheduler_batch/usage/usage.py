@@ -1,7 +1,6 @@
 """The past use of one profile's queues, counted by the scheduler or read from Prometheus.
 
-If the scheduler counts, the leader saves the counts in a ConfigMap at an interval. So a new leader misses only the time
-since the last save.
+If the scheduler counts, the leader saves the counts in a ConfigMap at an interval, for the next leader.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Build the tables of queues and jobs that `pyscheduler queue` shows.
 
-The objects of each system, such as KAI or Volcano, are in tables of their own.
+Each batch system, such as KAI or Volcano, has tables of its own.
 """
 
 from __future__ import annotations

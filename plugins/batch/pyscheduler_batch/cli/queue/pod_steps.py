@@ -1,7 +1,4 @@
-"""Add to `pyscheduler explain POD` the checks of the pod's job that `kubectl queue explain` shows.
-
-If no profile of the configuration has the pod's schedulerName, the default configuration of the batch system is used.
-"""
+"""Add to `pyscheduler explain POD` the checks of the pod's job that `kubectl queue explain` shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hold back those log lines of the scheduler that repeat the output of `kubectl queue`."""
+"""Suppress log lines of the scheduler that repeat the output of `kubectl queue`."""
 
 from __future__ import annotations
 
