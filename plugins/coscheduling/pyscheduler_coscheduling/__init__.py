@@ -1,5 +1,4 @@
 """The plugin `Coscheduling`: a group of pods starts with at least its minimum of pods, or not at all.
 
-The rules are those of scheduler-plugins' coscheduling plugin. Code that reads groups and finds their members is in
-`pyscheduler.podgroup`.
+The rules are those of scheduler-plugins' coscheduling plugin.
 """

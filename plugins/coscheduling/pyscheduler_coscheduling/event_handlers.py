@@ -1,7 +1,4 @@
-"""Event handlers: they allow, reject or retry a group's pods when the group, its members or the cluster change.
-
-Queueing hints cannot do this work, because the queue calls hints for unschedulable pods only.
-"""
+"""Event handlers: they allow, reject or retry a group's pods when the group, its members or the cluster change."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """Queueing hints: the events after which pods that the plugin rejected are retried.
 
-When a group fails, for example because a member fits on no node, the plugin refuses all its pods for some time. During
-this time, a pod is retried only if the pod itself changes.
-
 Source: `EventsToRegister` of scheduler-plugins. This module adds events that give room, such as new nodes and deleted
 pods, and changes of a pod's labels and scheduling gates.
 """

@@ -1,8 +1,4 @@
-"""The actions of the plugin on its groups: hold and give back nodes, allow, reject and retry members.
-
-Members that `PodGroups.directory` lists as waiting count towards the minimum. So a rejected member is removed from that
-list at once, before its Unreserve runs.
-"""
+"""Actions on the members of groups: hold and give back their nodes, allow, reject and retry members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After a failure, a group is refused for a time, which is called its window.
+"""After a failure, a group is refused for a limited time, which is called its window.
 
 No cluster event marks the end of the window. So a timer ends it, and retries the group if, for example, nodes were
 freed.

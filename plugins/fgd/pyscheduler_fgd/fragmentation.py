@@ -1,13 +1,12 @@
-"""Fragmentation: how much of the free GPUs of a node the typical tasks cannot use.
+"""Fragmentation: the part of a node's free GPUs that typical tasks cannot use.
 
 A typical task is a frequent kind of pod. If a task cannot run on the node, or needs no GPU, all free GPUs count as
-fragmentation. If the task can run, the free part of a GPU counts only if it is too small for the task. The
-fragmentation of the node is the average over all tasks of the typical kinds.
+fragmentation. If the task can run, a free part of a GPU counts only if it is too small for the task. The fragmentation
+of the node is the average over all tasks of the typical kinds.
 
-This module first computes the *usable* amount, which is the rest of the free GPUs, without a loop over tasks. For
-example, a GPU with 500 thousandths free is usable to tasks that request at most 500.
+The *usable* amount is the rest of the free GPUs. Sums are exact integers, in thousandths of a GPU times tasks.
 
-Sums are exact integers, in thousandths times tasks. Source: Weng et al., USENIX ATC 2023, section 4.1.
+Source: Weng et al., USENIX ATC 2023, section 4.1.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Count the pods of the cluster by kind. The plugin `FGD` takes the counts as its typical tasks if its args give none.
+"""Count the pods of the cluster by kind.
 
-`FGD` uses new counts only when at least a twentieth of the pods has come or gone, because new counts make its cached
-scores invalid.
+The plugin `FGD` takes the counts as its typical tasks if its args give none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`Random`, `DotProd`, `GpuClustering`, `GpuPacking` and `BestFit`: the policies that the paper compares with FGD.
 
-`DotProd`, `BestFit` and `GpuClustering` measure amounts against the largest node of the paper's cluster, 128 cores and
-8 GPUs.
+Some of them measure amounts against the largest node of the paper's cluster, which has 128 cores and 8 GPUs.
 
 Source: Weng et al., USENIX ATC 2023, section 6.1, and the definitions in the simulator of its authors.
 """

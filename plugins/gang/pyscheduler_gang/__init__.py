@@ -1,5 +1,4 @@
 """Gang scheduling as in Koordinator: members of a gang are bound only after enough of them have found nodes.
 
 Begin with `plugin`, then `gangs` (records of gangs), `rounds` (attempts) and `verdicts` (waits at Permit).
-`pyscheduler.podgroup` defines groups and their members.
 """

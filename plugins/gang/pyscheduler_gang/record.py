@@ -1,4 +1,4 @@
-"""The state of one gang besides its members: the round, the deadline, the timed-out members.
+"""The state of one gang: the round of attempts, the deadline, and the members that timed out.
 
 A *round* limits the attempts of a gang that does not fit: each member is tried once. When a member of a Strict gang
 fails, the other members are refused until the next round.

@@ -3,8 +3,8 @@
 One member cannot complete a gang. So a member that the queue retries, for example after a new node, begins a round and
 activates the other members.
 
-Without a limit, members would activate each other without end. So a member activates only members that were not
-tried in this *pass*. A new pass begins with an event that retries a member, or with a change that may help the gang.
+Members must not activate each other without end. So a member activates only members that were not tried since the last
+event that may help the gang. The time since this event is called a *pass*.
 """
 
 from __future__ import annotations

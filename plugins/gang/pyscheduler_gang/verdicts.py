@@ -1,7 +1,6 @@
 """Allow or reject the members of gangs that wait at Permit.
 
-Gangs that start together form a gang group. Their members are allowed or rejected together. A gang group times out at
-the earliest deadline of its gangs.
+Gangs that start together form a gang group: their members are allowed, rejected or timed out together.
 """
 
 from __future__ import annotations

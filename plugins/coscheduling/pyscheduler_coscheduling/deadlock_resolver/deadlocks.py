@@ -1,12 +1,12 @@
 """Resolve deadlocks, in which groups hold nodes that other groups need, so that none of these groups can be complete.
 
 For example, two groups need 4 nodes each, and each holds 3 of 6 nodes. If a deadlock lasts for the grace time, the
-groups are ranked by priority, then by the length of their wait. The *winner* is the first group that fits if others
-*yield*: their members that wait at Permit give up their nodes.
+resolver ranks the groups by priority, then by the length of their wait. The *winner* is the first group that fits if
+others *yield*: their members that wait at Permit give up their nodes.
 
-For a limited time (a *lease*), the groups that yielded are refused. If the winner is not complete when the lease ends,
-it cannot win again until it changes or, for example, a node is added. Otherwise, groups could yield to each other
-without end.
+For a limited time (a *lease*), the pods of groups that yielded are refused. If the winner is not complete when the
+lease ends, it cannot win again until, for example, its members change or a node is added. Without this rule, groups
+could yield to each other without end.
 """
 
 from __future__ import annotations

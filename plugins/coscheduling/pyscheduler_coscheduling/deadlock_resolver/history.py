@@ -1,4 +1,4 @@
-"""Decide whether a pod that failed may fit now, from the order of attempts and of nodes given back.
+"""Decide whether a pod that failed should be tried again after other pods gave nodes back.
 
 A node that is given back can help only if it was taken when the pod failed. Without this rule, two groups could cause
 retries of each other for ever.

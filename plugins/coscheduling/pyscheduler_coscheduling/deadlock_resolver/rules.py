@@ -1,7 +1,4 @@
-"""Decide which groups are in a deadlock and which may get the nodes of the others, and remember earlier decisions.
-
-The caller, `Deadlocks`, sets timers, retries pods and calls plugins.
-"""
+"""Decide which groups are in a deadlock and which may get the nodes of the others, and remember earlier decisions."""
 
 from __future__ import annotations
 
