@@ -1,7 +1,4 @@
-"""The next request of each waiting job, as arrays: the sum of the requests of the pods that would be placed next.
-
-These are the pods that the job lacks for its minimum, or one pod if it has its minimum.
-"""
+"""The next request of each waiting job, as arrays: the sum of the requests of the pods that would be placed next."""
 
 from __future__ import annotations
 

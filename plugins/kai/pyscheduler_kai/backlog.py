@@ -1,7 +1,4 @@
-"""The waiting jobs with their requests, kept from one scheduling round to the next.
-
-The distinct requests show whether any node may have room for a waiting pod, without a look at each job.
-"""
+"""The waiting jobs with their requests, kept from one scheduling round to the next."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 The child queues of each queue are in a heap. A heap is built anew only if the cluster's capacity, a queue in the heap,
 or a queue below one of them has changed.
-
-The benchmark `batch-full` measures the scheduling round after a node was freed.
 """
 
 from __future__ import annotations

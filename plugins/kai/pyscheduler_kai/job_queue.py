@@ -1,9 +1,10 @@
 """The order in which actions take jobs: a tree of queues, in which each queue has a heap of its children.
 
 The position of a queue in its heap depends on the state of the queue and on its next job. As in KAI, a queue whose
-state changed is moved only when it reaches the top of its heap. So the order also depends on the algorithm of the heap.
-The algorithm is that of Go's `container/heap`, which KAI uses. Source: KAI-Scheduler,
-`actions/utils/job_order_by_queue.go`.
+state changed is moved only when it reaches the top of its heap. So the order also depends on the algorithm of the heap,
+which is that of Go's `container/heap`.
+
+Source: KAI-Scheduler, `actions/utils/job_order_by_queue.go`.
 """
 
 from __future__ import annotations

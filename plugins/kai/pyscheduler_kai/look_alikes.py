@@ -1,8 +1,9 @@
 """Find jobs that an action (a step of the scheduling cycle, such as `reclaim`) may skip.
 
-A job is skipped if there was no room for an earlier job with the same constraints. A job with fewer waiting pods than
-the earlier job, or with a smaller pod in the same place of the sorted pods, is not skipped. Source: KAI-Scheduler,
-`actions/common/minimal_job_comparison.go`, `api/pod_info/scheduling_constraints_signature.go`.
+A job is skipped if an earlier job with the same constraints found no room. The job is tried all the same if it has
+fewer waiting pods, or a smaller pod at the same place of the sorted pods.
+
+Source: KAI-Scheduler, `actions/common/minimal_job_comparison.go`, `api/pod_info/scheduling_constraints_signature.go`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Simulate the eviction of tasks (pods) in a statement: a list of changes that are undone or carried out.
-
-If a plan names a task twice, the task's resources are subtracted twice from what its queue holds, as in KAI.
-"""
+"""Simulate the eviction of tasks (pods) in a statement: a list of changes that are undone or carried out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """A value that changes if a preemptible job gets, loses or changes its nodes.
 
-A failed search for victims is not repeated while this value and the other inputs of the search stay equal
-(`search_memory`).
+A failed search for victims is not repeated while this value and the other inputs of the search stay equal.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Choose nodes for the next pods of a job: those that its minimum lacks, or one more pod.
 
-If one of them finds no node, the others do not keep theirs.
+If one of these pods finds no node, none of them gets a node.
 
 Source: KAI-Scheduler, `actions/common/allocate.go`, `framework/session.go` and the node order plugins in
 `plugins/nodeavailability`, `plugins/resourcetype`, `plugins/gpusharingorder`, `plugins/nominatednode` and

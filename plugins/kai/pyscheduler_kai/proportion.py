@@ -1,6 +1,6 @@
 """The policy `proportion`: it computes fair shares, orders queues by them, and checks limits and quotas.
 
-Most amounts are tuples of CPU millicores, memory bytes and GPUs, because arrays of three numbers are slower.
+Most amounts are tuples of CPU millicores, memory bytes and GPUs.
 
 Source: KAI-Scheduler, `plugins/proportion`.
 """

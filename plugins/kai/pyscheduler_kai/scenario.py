@@ -4,7 +4,8 @@ Victims are collected in units: parts of a job that are evicted together. A unit
 job's minimum, or the rest of the job. After each unit, a quick check compares the request with the GPUs that are free
 or in the collected units. If these GPUs may be enough, a generator proposes some of the units:
 
-- `node_local` makes a proposal for each node of the last unit's job: all units of the jobs that lose a task there.
+- `node_local` goes through the nodes of the last unit's job. For each of these nodes, it proposes all units of the jobs
+  that lose a task there.
 - `multi_node` proposes the units on as few nodes as cover the request. Further proposals add 1, 2, 4 ... nodes.
 
 Source: KAI-Scheduler, `actions/common/solvers` (`pod_scenario_builder.go`, `sub_scenario_emitter.go`, the filters) and

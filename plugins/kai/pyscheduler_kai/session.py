@@ -1,7 +1,4 @@
-"""`KaiSession`: the state of one scheduling round. It also says why a job must wait because of its sub-groups.
-
-For example, a sub-group lacks pods, or a pod names a sub-group that the job does not have.
-"""
+"""`KaiSession`: the state of one scheduling round. It also says why a job must wait because of its sub-groups."""
 
 from __future__ import annotations
 

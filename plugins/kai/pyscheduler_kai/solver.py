@@ -1,9 +1,10 @@
 """The solver of `consolidation`, `reclaim` and `preempt`: it finds victims for a pending job by simulation.
 
 A *scenario* is a set of victims; a *generator* proposes scenarios. The solver evicts the victims in a simulation. It
-accepts a scenario if the job's pods then find nodes and the action allows the evictions. The solver makes room for 1
-pod of the job first, then for 2, 4 and so on. After a failure, it bisects. For a job that requires a topology domain,
-`reclaim` and `preempt` make room for all pods at once.
+accepts a scenario if the job's pods then find nodes and the action allows the evictions.
+
+The solver makes room for 1 pod of the job first, then for 2, 4 and so on. After a failure, it bisects. For a job that
+requires a topology domain, `reclaim` and `preempt` make room for all pods at once.
 
 Source: KAI-Scheduler, `actions/common/solvers` (`job_solver.go`, `by_pod_solver.go`) and `actions/common/action.go`.
 """

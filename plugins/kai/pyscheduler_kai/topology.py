@@ -4,9 +4,9 @@ Each set is the nodes of one domain, such as one rack. A job may name a required
 Domains of the preferred level are tried first, then wider ones up to the required level. If some pods already have
 nodes, only the required-level domains of these nodes are used.
 
-Differs from KAI-Scheduler in one case. If a job requires one zone, for example, and all nodes are in one rack, KAI
-computes free resources for the rack only, and treats the zone as full.
-Source: KAI-Scheduler, `plugins/topology` (`job_filtering.go`, `node_scoring.go`).
+Differs from KAI-Scheduler if all nodes are in one rack and a job requires one zone. KAI computes free resources for the
+rack only, and treats the zone as full. Source: KAI-Scheduler, `plugins/topology` (`job_filtering.go`,
+`node_scoring.go`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Compute the order of a few wanted jobs (those that a simulation places), without taking the other jobs one by one.
-
-If two queues have equal keys (`is_tied`) or a queue has a parent, `JobQueue` must compute the order instead.
-"""
+"""Compute the order of a few wanted jobs (those that a simulation places), without taking the other jobs one by one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The common parts of kube-batch's `preempt` and `reclaim`.
 
-The victims on a node must free all that the waiting pod requests; what is free already does not count.
+The victims on a node must free all that the waiting pod requests; free resources of the node do not count.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The statuses of kube-batch's queues and pod groups.
-
-A queue's status counts its groups by phase. Unlike Volcano's, it does not list allocated resources.
-"""
+"""The statuses of kube-batch's queues and pod groups."""
 
 from __future__ import annotations
 

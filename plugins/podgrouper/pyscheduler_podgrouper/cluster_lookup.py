@@ -1,7 +1,4 @@
-"""Read cluster objects that are needed to group pods: from watches, else by a request to the API server.
-
-An object can be requested only if its kind is watched; users add kinds in `extraOwners`.
-"""
+"""Read cluster objects that are needed to group pods: from watches, else by a request to the API server."""
 
 from __future__ import annotations
 

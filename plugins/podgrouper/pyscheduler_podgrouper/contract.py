@@ -1,7 +1,6 @@
 """The interface of rules. A rule is a function for one kind of workload: it computes the group to which a pod belongs.
 
-A rule gets the pod and its owners, and reads other objects only through `lookup`. If `lookup` lacks an object, the
-caller may request the object from the API server and call the rule again.
+A rule gets the pod and its owners, and reads other objects only through `lookup`.
 """
 
 from __future__ import annotations

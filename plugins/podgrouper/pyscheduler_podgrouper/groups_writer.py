@@ -1,7 +1,7 @@
 """Write planned pod groups to the API server, and make pods members of them.
 
-The groups are also added to the scheduler's own record of groups. So the scheduler can schedule the pods before the
-watch reports the changes.
+The scheduler's own record of groups gets the groups at once, so the pods can be scheduled before the watch reports the
+changes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The kinds of objects that the PodGrouper watches: workloads, their owners, and other objects that it reads.
-
-Of most kinds, only the fields that are used are decoded.
-"""
+"""The kinds of objects that the PodGrouper watches: workloads, their owners, and other objects that it reads."""
 
 from __future__ import annotations
 

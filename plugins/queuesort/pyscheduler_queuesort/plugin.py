@@ -1,8 +1,8 @@
 """`GangSort`: sorts pods by priority, then by a time of their group, so that the members of a group are adjacent.
 
 kube-scheduler sorts pods of equal priority by the time at which each pod entered the queue. If the pods of two groups
-arrive alternately, each group may then get half of the nodes that it needs. `GangSort` gives the members of a group the
-same time. The arg `order` chooses the rules of `Coscheduling` or of `Gang`.
+arrive alternately, each group may then get half of the nodes that it needs. `GangSort` uses one time for all members of
+a group.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Decide which new pods the webhook admits: it refuses pods that would use quota that groups have reserved.
-
-A pod that was admitted a moment ago may not be counted in the quota's status yet. If a decision depends on such a pod,
-the webhook waits briefly.
-"""
+"""Decide which new pods the webhook admits: it refuses pods that would use quota that groups have reserved."""
 
 from __future__ import annotations
 

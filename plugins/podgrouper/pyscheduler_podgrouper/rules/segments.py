@@ -1,7 +1,6 @@
 """The topology constraint of the segments of a gang.
 
-A segment is a part of a gang; its pods must, or should, run close to each other. Annotations of the pod or of the
-workers' template name the topology levels, such as a rack.
+A segment is a part of a gang; its pods must, or should, run close to each other, for example in one rack.
 """
 
 from __future__ import annotations
