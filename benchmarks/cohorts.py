@@ -1,8 +1,7 @@
 """Run the scheduler in Kueue's scalability test: queues lend CPU to each other, and pods arrive faster than they end.
 
 In Kueue, the queues of a *cohort* lend resources to each other. Here, a cohort is a Volcano queue, and its queues are
-child queues: `deserved` is Kueue's nominal quota, and `capability` is the quota plus the borrowing limit. Kueue does
-not choose nodes. So each cohort has only one node, which its pods select.
+child queues. `deserved` is Kueue's nominal quota, and `capability` is the quota plus the borrowing limit.
 """
 
 from __future__ import annotations

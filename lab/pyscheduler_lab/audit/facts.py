@@ -1,4 +1,4 @@
-"""The events that the rules check: a binding, an eviction, the end of an evicted pod, or a change by others."""
+"""The events that the audit's rules check: a binding, an eviction, the end of an evicted pod, or a change by others."""
 
 from __future__ import annotations
 

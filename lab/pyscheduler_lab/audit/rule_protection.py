@@ -6,8 +6,8 @@ The scheduler may evict the rest of a gang that lost members. Otherwise, these p
 - in Volcano and kube-batch: system pods
 - when a job preempts: pods of other queues; in KAI, also pods whose priority is not lower than the job's
 - when a job reclaims room from other queues: pods of its own queue, and pods of queues that are not reclaimable
-- in KAI, when a job preempts or reclaims: pods of a job that has run for less than a minimum time; but not the pods
-  beyond the minimum number of pods of this job
+- in KAI, when a job preempts or reclaims: pods of a job that has run for less than a minimum time. Pods beyond the
+  minimum number of pods of this job are not protected.
 """
 
 from __future__ import annotations

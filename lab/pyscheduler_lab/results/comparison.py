@@ -1,4 +1,4 @@
-"""Compare policies (scheduler profiles) by their results: the mean of each column over seeds, with a 95 % interval.
+"""Compare policies (scheduler profiles) by the means of their results over several seeds, with 95 % intervals.
 
 A seed changes the order of simultaneous jobs, in the same way for all policies. So policies are compared seed by seed.
 """

@@ -1,4 +1,7 @@
-"""Let a profile share GPUs in a simulation, where nothing reports which GPU a pod got."""
+"""Enable GPU sharing in a profile for a simulation.
+
+Pods do not wait for the index of their GPU, because nothing reports this index in a simulation.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read the pods of a cluster as jobs, from the files that `data.objects` reads.
+"""Read the pods of a dumped or recorded cluster as the jobs of a trace.
 
 Equal pods of one group are the workers of one job.
 """

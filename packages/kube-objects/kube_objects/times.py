@@ -1,4 +1,4 @@
-"""Timestamps of objects: RFC 3339 texts to seconds since the epoch and back.
+"""Convert the timestamps of objects (RFC 3339 texts) to seconds since the epoch and back.
 
 Objects keep their times as texts, because most of them are never read. Parsed times are cached.
 """

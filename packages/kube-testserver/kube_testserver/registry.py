@@ -3,8 +3,6 @@
 A write reads the stored object, builds the next one from it, and replaces it. No other write happens in between. A
 request is refused as a conflict if it names another version or uid than the stored object has. A write that changes
 nothing is skipped and causes no event.
-
-Objects are stored without kind and apiVersion.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The objects of a cluster, decoded and in memory, without an API server.
 
-A `TypedCluster` fills in defaults and the priority of a pod's class, binds pods, and applies patches. A write calls the
-listeners.
+A `TypedCluster` fills in defaults and the priority of a pod's class, binds pods, and applies patches.
 
-Differs from an API server: objects are not validated. There are no quotas, no webhooks and no permissions. A change of
-the condition `PodScheduled` of a waiting pod calls no listener, unless the pod has a nominated node.
+Differs from an API server: objects are not validated. There are no quotas, no webhooks and no permissions.
 """
 
 from __future__ import annotations

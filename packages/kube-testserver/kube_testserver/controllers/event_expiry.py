@@ -1,6 +1,6 @@
 """Expiry of events: an event is deleted some time after its last write, by default an hour.
 
-There is no timer: a write of an event deletes the events that have expired by then.
+There is no timer: a write of an event deletes all events that have expired.
 """
 
 from __future__ import annotations
