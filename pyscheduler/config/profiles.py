@@ -1,7 +1,6 @@
 """Convert profiles to the form that the runtime needs.
 
-The args of plugins that are not kube-scheduler's are converted here, because the class of such args is not known when
-the file is read.
+The args of plugins that kube-scheduler does not have are converted here, too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The HTTP transport: connections to an API server, with credentials that are renewed in time.
-
-Writes without a proxy use the connections of `write_connections`, because these need less CPU time than aiohttp.
-"""
+"""The HTTP transport: connections to an API server, with credentials that are renewed in time."""
 
 from __future__ import annotations
 

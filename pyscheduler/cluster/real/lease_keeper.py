@@ -1,7 +1,6 @@
 """Reads, creates and renews the Lease of leader election, as `lease_rules` says.
 
-A leader renews with a single write, because it knows what it wrote last. It reads the Lease only if the write is
-refused.
+A leader renews with a single write, because it knows what it wrote last.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The informer's local copy of the objects of one kind. It calls the handlers when an object changes.
-
-If an object was deleted and created again, handlers see a deletion and an addition, even if the informer missed the
-deletion.
-"""
+"""The informer's local copy of the objects of one kind. It calls the handlers when an object changes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """The devices that are allocated to claims, and how much of each shared device is taken.
 
-An allocation with `adminAccess` does not count, because other claims may use the device at the same time.
 Source: kube-scheduler 1.36, `dynamicresources/allocateddevices.go`.
 """
 

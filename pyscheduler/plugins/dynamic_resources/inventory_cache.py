@@ -1,7 +1,6 @@
 """Cache the devices of the cluster, which ResourceSlices list.
 
-Each slice is parsed when its watch event arrives, so that no scheduling cycle parses thousands of slices. After a
-change, the next call of `inventory` puts the parsed slices together.
+Each slice is parsed when its watch event arrives, so that no scheduling cycle parses thousands of slices.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Describes the devices of a node by what matters for the claims of a pod, such as attributes that a claim reads.
+"""The signature of a node: the properties of its devices that matter for the claims of a pod.
 
 Nodes with equal signatures share one search for devices.
 """
