@@ -1,7 +1,7 @@
 """Respect PodDisruptionBudgets when a batch profile chooses victims.
 
-By default, budgets are a preference: of victims that are otherwise equal, those whose eviction violates no budget are
-evicted first. The arg `disruptionBudgets` can make budgets strict, or turn them off.
+By default, budgets only decide between victims that are otherwise equal. The arg `disruptionBudgets` can make budgets
+strict, or turn them off.
 
 Differs from KAI and kube-batch, which read no budgets. Source: `filterPodsWithPDBViolation` of kube-scheduler 1.36.
 """

@@ -1,9 +1,10 @@
 """Fair shares of a tree of queues, for all resources at once.
 
 A queue first gets its quota, but not more than its limit and its requests. The rest is divided by weight and past use,
-among the queues of the highest priority first. For example, two queues with a quota of 2 GPUs each request all 10 GPUs
-of a cluster. The rest is 6 GPUs. With weights 2 and 1, and no past use, the fair shares are 6 and 4 GPUs. The children
-of a queue divide its fair share in the same way.
+among the queues of the highest priority first. The children of a queue divide its fair share in the same way.
+
+For example, two queues have a quota of 2 GPUs each, and both request all 10 GPUs of a cluster. The rest is 6 GPUs. With
+weights 2 and 1, and no past use, the fair shares are 6 and 4 GPUs.
 
 Source: KAI-Scheduler, `plugins/proportion/resource_division`.
 """

@@ -1,4 +1,4 @@
-"""The requests of waiting jobs, summed by queue. Jobs that did not change since the last round are not read again."""
+"""The requests of waiting jobs, summed by queue. Only jobs that changed since the last round are read again."""
 
 from __future__ import annotations
 

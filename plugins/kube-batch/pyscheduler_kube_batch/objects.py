@@ -1,4 +1,4 @@
-"""The kinds of kube-batch's queues, in two API groups; `pyscheduler_volcano.objects` reads queues and pod groups."""
+"""The kinds of kube-batch's queues, in two API groups."""
 
 from __future__ import annotations
 

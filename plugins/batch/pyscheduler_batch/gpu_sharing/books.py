@@ -1,7 +1,4 @@
-"""Record the pods that share each GPU of a node, and how much of the GPU each pod has.
-
-A share is recorded when a pod with the label `runai-gpu-group` is seen, or when the plugin `GpuSharing` reserves it.
-"""
+"""Record the pods that share each GPU of a node, and how much of the GPU each pod has."""
 
 from __future__ import annotations
 

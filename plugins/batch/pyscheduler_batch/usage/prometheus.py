@@ -1,10 +1,7 @@
 """Ask Prometheus for the past use of queues, with the queries of KAI.
 
-Use counts within a window of time. A tumbling window begins anew after each period. Only the time from the start of the
-window until now counts.
-
-Differs from KAI: for a tumbling window, pyscheduler sends an instant query. KAI sends a range query, but cannot read
-the answer. Source: KAI-Scheduler `usagedb/prometheus`.
+Differs from KAI: for a window of time that begins anew after each period, pyscheduler sends an instant query. KAI sends
+a range query, but cannot read the answer. Source: KAI-Scheduler `usagedb/prometheus`.
 """
 
 from __future__ import annotations
