@@ -1,7 +1,6 @@
 """TaintToleration: keep a pod off nodes with taints that it does not tolerate.
 
-A taint with the effect PreferNoSchedule only lowers the score of the node. Many nodes have the same taints, so the
-plugin checks each distinct set of taints once.
+A taint with the effect PreferNoSchedule only lowers the score of the node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """TopologyPlacementGenerator: all pods of a PodGroup run on nodes with one value of a label, such as one zone.
 
-The PodGroup names the label in `spec.schedulingConstraints.topology[0].key`. The scheduler tries the nodes of each
-value. If some of the pods already have nodes, it tries only the value of these nodes.
+The PodGroup names the label in `spec.schedulingConstraints.topology[0].key`. For each value of this label, the plugin
+makes a set of nodes to try.
 Source: kube-scheduler 1.36, `plugins/topologyaware`.
 """
 

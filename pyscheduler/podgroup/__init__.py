@@ -1,10 +1,10 @@
-"""One model of pod groups for all plugins that schedule groups, whichever system describes a group.
+"""Groups of pods that are scheduled together, as Koordinator, Volcano, KAI and other systems describe them.
 
-Systems such as Koordinator, Volcano and KAI describe groups by labels, annotations and objects of their own. One such
-way to describe groups is called a dialect. The modules are:
+Each of these systems has its own labels, annotations and objects for groups; this format is called a dialect. The
+package reads all dialects into one model. The modules are:
 
 - `groups`: the state that all group plugins of a scheduler share (begin here)
-- `dialects`, `declarations`, `wire`, `model`: the description of a group, and how each dialect writes it
+- `dialects`, `declarations`, `wire`, `model`: the settings of a group, and how each dialect writes them
 - `directory`, `membership`: the members of a group and their states
 - `sub_groups`: parts of a group that have minimums of their own
 - `sort_keys`: the order in which pods of groups are scheduled

@@ -1,10 +1,10 @@
-"""Writes the status of PodGroups, such as phase and counts, unless their plugin or another program does so.
+"""Write the status of PodGroups, such as phase and counts.
 
-Each status is computed from all members. So it becomes correct again after a restart or a missed change.
+Each status is computed from all members. So it becomes correct again after a restart.
 
-Differs from the PodGroup controller of scheduler-plugins: that one is a program of its own, and also counts pods in
-other namespaces that have the same label. Sources: `podgroup_controller.go` of scheduler-plugins, `podgroup.go` of
-Koordinator; kube-batch's design of PodGroups.
+Differs from the PodGroup controller of scheduler-plugins, which also counts pods in other namespaces that have the same
+label.
+Sources: `podgroup_controller.go` of scheduler-plugins, `podgroup.go` of Koordinator; kube-batch's design of PodGroups.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads what pods and objects say about their group, such as its minimum, in the format of each system.
+"""Read the settings of a group, such as its minimum of members, from labels, annotations and PodGroup objects.
 
 Source of Koordinator's keys: its `apis/extension/coscheduling.go`; of kube-batch's and Volcano's: their PodGroup types.
 """

@@ -1,6 +1,6 @@
-"""The table of dialects: one row for each system's way to describe groups, such as Koordinator's.
+"""The formats (dialects) in which systems such as Koordinator and Volcano describe groups of pods.
 
-For each pod, the rows are tried in order, until one of them finds the name of a group in the pod.
+For each pod, the dialects are tried in order, until one of them finds the name of a group in the pod.
 """
 
 from __future__ import annotations

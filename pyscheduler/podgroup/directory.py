@@ -1,6 +1,7 @@
 """All groups of the cluster and their pods, kept up to date by events.
 
-No event shows that the scheduler reserved a node for a member. So the plugins report it with `hold` and `release`.
+No event shows that the scheduler reserved a node for a member. So the plugins report reservations with `hold` and
+`release`.
 """
 
 from __future__ import annotations

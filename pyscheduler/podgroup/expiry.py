@@ -1,7 +1,4 @@
-"""A map whose entries expire; it calls a function when an entry has expired.
-
-For example, a group that failed is not tried again until its entry expires. Then the function may retry its pods.
-"""
+"""A map whose entries expire; the map calls a function for each expired entry."""
 
 from __future__ import annotations
 

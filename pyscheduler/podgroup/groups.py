@@ -1,7 +1,6 @@
-"""The state that all group plugins of one scheduler share: groups, members, and which plugin schedules which groups.
+"""The state that all group plugins of a scheduler share: groups, members, and the plugin that schedules each group.
 
-A plugin gets this state with `PodGroups.of(handle)`. In its constructor, the plugin claims the groups that it schedules
-(`claim`).
+A plugin gets this state with `PodGroups.of(handle)`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Passes the events of informers to a `GroupDirectory`.
+"""Pass the events of pods and group objects to a `GroupDirectory`.
 
-Living pods and ended pods have one watch each. When a pod ends, the watch of living pods reports its deletion. This
-report is ignored if the watch of ended pods has already reported the pod.
+Pods that run and pods that have ended come from two watches. `PodWatchMerger` merges the two.
 """
 
 from __future__ import annotations

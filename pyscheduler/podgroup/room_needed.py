@@ -1,4 +1,4 @@
-"""Computes how many pods like a given member must fit on the nodes before a retry of its group can succeed."""
+"""Compute for how many pods of a group the nodes must have room before a retry of the group can succeed."""
 
 from __future__ import annotations
 

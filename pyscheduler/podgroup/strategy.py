@@ -1,4 +1,4 @@
-"""The two ways to schedule a group: member by member with waits at Permit, or all members in one group cycle."""
+"""The two ways to schedule a group: one member at a time, which then waits for the others, or all members at once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Sub-groups: parts of a group with minimums of their own, as a tree.
 
-For example, a job needs one leader and four workers. In KAI, each pod names its sub-group. In Volcano, labels and roles
-of pods determine it.
+For example, a job needs one leader and four workers. In KAI, each pod names its sub-group. In Volcano, the labels and
+the role of a pod determine its sub-group.
 Sources: KAI-Scheduler `api/podgroup_info/subgroup_info`; Volcano `api/sub_job_info.go`, `api/job_info.go`
 (checkSubJobCondition, CheckTaskReady).
 """

@@ -1,6 +1,6 @@
 """Parse the values that users write about groups, such as a minimum in an annotation.
 
-An unusable value adds a `Problem`, which says what counts instead.
+A value that cannot be used adds a `Problem`, for a warning.
 """
 
 from __future__ import annotations

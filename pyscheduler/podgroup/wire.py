@@ -1,6 +1,6 @@
 """The kinds of objects that describe groups, with the fields that the scheduler reads.
 
-Most fields that users fill in are declared as `Any`. So a mistake makes one field unusable, and not the whole object.
+Most fields are declared as `Any`, so that a mistake in one field does not make the whole object unusable.
 Sources: the CRDs of scheduler-plugins, Koordinator, kube-batch, Volcano and KAI; Kubernetes 1.36,
 `staging/src/k8s.io/api/scheduling/v1alpha2/types.go`.
 """

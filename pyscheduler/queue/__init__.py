@@ -1,5 +1,4 @@
 """The scheduling queue: the pods that wait for a node, and when each of them is retried.
 
-Begin with `scheduling_queue`. Does not belong here: the cache, the API server, and plugins, which the queue calls
-through functions that it is given.
+Begin with `scheduling_queue`. Does not belong here: the cache, the API server, and plugins.
 """

@@ -1,7 +1,4 @@
-"""activeQ: the pods that are ready to be scheduled, in the order of the QueueSort plugin.
-
-If the plugin asks for it, the pods of one group leave activeQ directly after each other (`group_adjacency`).
-"""
+"""activeQ: the pods that are ready to be scheduled, in the order of the QueueSort plugin."""
 
 from __future__ import annotations
 

@@ -3,12 +3,8 @@
 This wait is the backoff. It doubles with each failure: with the defaults, 1 s, 2 s, 4 s, 8 s, and then always 10 s.
 Rejections and errors are counted separately.
 
-With the feature gate SchedulerPopFromBackoffQ, if activeQ is empty, rejected pods are retried before their backoff is
-over. Some rejected pods always wait until their backoff is over: held pods (see `sub_queues`), and pods with
-`AfterFailure.serve_backoff`.
-
-The gate also rounds the end of a backoff down to a whole second. Rejected pods whose backoff ends in the same second
-leave in the order of the QueueSort plugin.
+With the feature gate SchedulerPopFromBackoffQ, rejected pods are retried before their backoff is over if activeQ is
+empty. The gate also rounds the end of a backoff down to a whole second.
 
 Differs from kube-scheduler: whole seconds are those of the scheduler's `Clock`; in kube-scheduler, those of the wall
 clock.

@@ -1,12 +1,10 @@
-"""Early retry of pods in backoff whose group needs room for several pods.
+"""Retry a pod before its backoff is over if there is room for its group.
 
-If a group is retried after each event, most attempts fail. If it waits until its backoff is over, it starts late. So a
-plugin records how many pods of the group need room at once (`AfterFailure.room_for`), for example 8.
+A plugin records how many pods of the group need room at once (`AfterFailure.room_for`), for example 8. After an event
+that may help one of these pods, the scheduler estimates how many of them have room. If 8 have room, the pod is retried.
+Otherwise its backoff continues, and no attempt is counted.
 
-When an event may help a pod of the group, the scheduler estimates how many such pods have room. If 8 have room, the pod
-is retried early. Otherwise its backoff continues, and no attempt is counted.
-
-If an early attempt fails, the backoff is not doubled. Only the wait before the next early attempt is doubled.
+If an early attempt fails, the backoff does not double. Only the wait before the next early attempt doubles.
 
 Differs from kube-scheduler: with the feature gate SchedulerPopFromBackoffQ, kube-scheduler retries these pods as soon
 as activeQ is empty.

@@ -1,7 +1,7 @@
 """Keep the pods of one group together when pods leave activeQ.
 
-The first members of a group occupy nodes while they wait for the other members. They wait longer if pods outside of the
-group are scheduled in between. A QueueSort plugin names the groups (`adjacency_key`).
+The first members of a group occupy nodes while they wait for the other members. If other pods were scheduled in
+between, this wait would be longer.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Queueing hints: whether an event is worth another attempt of a pod.
+"""Queueing hints: decide whether an event is worth another attempt of a rejected pod.
 
-A plugin registers the events that may change its answer, each with or without a hint function, which returns QUEUE or
-SKIP. When an event comes, the registrations of the plugins that rejected the pod decide:
+A plugin registers the events that may change its answer, each with or without a hint function. A hint function returns
+QUEUE or SKIP for a pod. Without a hint function, the answer is always QUEUE. After an event, only the plugins that
+rejected the pod decide:
 
-* If no registration matches the event, or all matching hint functions return SKIP, the pod stays where it is.
-* If a plugin's hint function returns QUEUE or fails, or the plugin registered the event without a hint function, the
-  pod is retried after its backoff.
-* If this plugin had rejected the pod with PENDING, the pod is retried at once. The backoff is a penalty for useless
-  attempts, and an attempt that ends with PENDING was not useless.
+* If no plugin registered the event, or all answers are SKIP, the pod stays where it is.
+* If an answer is QUEUE, the pod is retried after its backoff.
+* If an answer is QUEUE and this plugin rejected the pod with PENDING, the pod is retried at once. The backoff is a
+  penalty for useless attempts, and such an attempt was not useless.
 
 Source: kube-scheduler 1.36, `isPodWorthRequeuing`.
 """

@@ -1,10 +1,8 @@
 """Pods in flight, and the events that came while they were in flight.
 
 A pod is in flight while the scheduler decides about it: from `pop` until Permit has allowed the pod, or until the pod
-is back in the queue.
-
-An event that comes meanwhile may help this pod, but the attempt does not see it: its snapshot is older. So the event is
-kept. If the attempt fails, the kept events can make the pod return to activeQ or backoffQ.
+is back in the queue. The attempt does not see events that come meanwhile, because its snapshot is older. So these
+events are kept. If the attempt fails, one of them may cause a retry.
 
 Thousands of pods may return at once, and each of them checks the kept events. So there is one list for each kind of
 event, and a pod reads only the lists of the kinds that can help it.

@@ -1,6 +1,6 @@
 """The times at which plugins want rejected pods to be retried (`Status.retry_after_seconds`).
 
-A timer fires at the exact time, because that can matter: for example, a maintenance window begins.
+Each retry happens at the exact time, for example when a maintenance window begins.
 """
 
 from __future__ import annotations

@@ -3,20 +3,16 @@
 A pod enters through `add`. `pop` returns the next ready pod. Then the pod is in flight, until the caller calls `done`
 or returns the pod to the queue with `requeue_failed`:
 
-* After an error, the pod moves to backoffQ.
-* If a plugin rejected the pod, the pod normally waits among the unschedulable pods. After an event, a function of this
-  plugin decides whether the pod is retried (see `hints`). This includes events during the attempt.
+* After an error, the pod waits in backoffQ until its backoff is over.
+* After a rejection by a plugin, the pod waits among the unschedulable pods until an event may help it (see `hints`).
 
-The methods are synchronous and run on the event loop. An update of a pod in flight takes effect when the pod returns.
+The methods are synchronous and run on the event loop.
 
 Differs from kube-scheduler:
 
-* If a pod in flight is activated several times (`activate`), pyscheduler records this once; kube-scheduler records an
-  event each time, and each pod in flight checks all these events.
-* After a pod was deleted from activeQ or backoffQ, the metric `scheduler_unschedulable_pods` no longer counts it; in
-  kube-scheduler, the metric still counts it.
-* pyscheduler runs PreEnqueue plugins in the order of the profile, and reports the first that rejects the pod;
-  kube-scheduler begins with the plugin that has gated the pod before.
+* If a pod in flight is activated several times (`activate`), pyscheduler records this once.
+* After a pod was deleted from activeQ or backoffQ, the metric `scheduler_unschedulable_pods` no longer counts it.
+* PreEnqueue plugins run in the order of the profile. kube-scheduler begins with the plugin that gated the pod before.
 
 Source: kube-scheduler 1.36, `scheduling_queue.go`.
 """

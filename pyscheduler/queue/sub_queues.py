@@ -7,12 +7,11 @@
                           │  │                          ▼
                         backoff ◄──event── unschedulable (rejected, or gated)
 
-If a plugin decides about many pods at once, its profile can hold the pods: they wait in `held` instead of activeQ, and
-the plugin takes them by name.
+A plugin that decides about many pods at once can have the pods of its profile held. Held pods wait in `held` instead of
+activeQ, and the plugin takes them by name.
 
 PreEnqueue plugins run before a pod enters activeQ or `held`. If one of them rejects the pod, the pod is gated: it waits
-among the unschedulable pods. PreEnqueue can run again after an event that the rejecting plugin has registered. With the
-feature gate SchedulerPopFromBackoffQ, PreEnqueue runs before a pod enters backoffQ, and not when the pod leaves it.
+among the unschedulable pods, until an event that this plugin has registered.
 
 Source: kube-scheduler 1.36, `moveToActiveQ`, `moveToBackoffQ`, `requeuePodWithQueueingStrategy`.
 """

@@ -1,6 +1,7 @@
-"""A timer for the first tick after a pod is due. A tick is a moment at which kube-scheduler checks a part of its queue.
+"""A timer that fires at the first tick after a pod is due; ticks are, for example, one second apart.
 
-A `TickTimer` is not set before a pod waits, so an empty queue costs nothing.
+kube-scheduler checks its queue at every tick. Here, no timer is set while no pod waits, so an empty queue costs
+nothing.
 """
 
 from __future__ import annotations

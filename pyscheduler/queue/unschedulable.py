@@ -1,17 +1,11 @@
 """Pods that were rejected or are gated, and wait for an event that can help them.
 
-Most events help none of the pods. So pods with the same profile, rejecting plugins and gating plugin form a
-`RejectionGroup`. An event is checked once for all pods of a `RejectionGroup`. If the event can help them, it is checked
-for each pod.
-
-When a group of pods cannot start, its members give back the room that was reserved for them. This causes events, which
-must not wake the same members again. So a plugin can set a function that returns True for pods that ignore these events
-(`AfterFailure.ignored_by`).
+Most events help none of the pods. So an event is checked once for each `RejectionGroup`: the pods with the same
+profile, rejecting plugins and gating plugin.
 
 A rejected pod that has waited here for `max_seconds` is flushed, which means that it is retried without an event.
 
-Differs from kube-scheduler: gated pods that are not retried are not marked as flushed. kube-scheduler marks them, so
-it counts them in scheduler_pod_scheduled_after_flush_total after their gate opens.
+Differs from kube-scheduler: gated pods whose gate stays shut are not marked as flushed.
 Source: kube-scheduler 1.36, `unschedulable_pods.go`, `flushUnschedulablePodsLeftover`.
 """
 

@@ -1,4 +1,4 @@
-"""Spread constraints with all defaults filled in, and the nodes whose pods each constraint counts.
+"""The topology spread constraints of a pod, with all defaults filled in.
 
 Source: kube-scheduler 1.36, `plugins/podtopologyspread/common.go`.
 """

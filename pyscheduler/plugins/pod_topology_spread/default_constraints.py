@@ -1,4 +1,4 @@
-"""Default constraints, for pods without constraints of their own.
+"""Default topology spread constraints, for pods without constraints of their own.
 
 The constraints come from the profile. They spread the pods of one Service, ReplicaSet, StatefulSet or
 ReplicationController.

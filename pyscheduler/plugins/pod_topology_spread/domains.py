@@ -1,6 +1,5 @@
-"""The number of matching pods in each domain, such as a zone, for DoNotSchedule constraints.
+"""Count the matching pods in each zone or other domain, for topology spread constraints with DoNotSchedule.
 
-PreFilter counts the pods. The counts are updated when the scheduler tries out other placements, as in preemption.
 Source: kube-scheduler 1.36, `plugins/podtopologyspread/filtering.go`.
 """
 

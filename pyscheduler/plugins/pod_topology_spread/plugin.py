@@ -1,7 +1,7 @@
-"""PodTopologySpread: keep matching pods evenly spread over domains, which are the values of a node label.
+"""PodTopologySpread: keep matching pods evenly spread over the values of a node label, such as zones.
 
-With the pod, the domain of a node may have at most `maxSkew` pods more than the emptiest domain. DoNotSchedule rejects
-other nodes; ScheduleAnyway prefers nodes in emptier domains.
+`maxSkew` limits how many more pods a zone may have than the emptiest zone. DoNotSchedule rejects nodes where the pod
+would exceed this limit. ScheduleAnyway prefers nodes in zones with fewer matching pods.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scores for ScheduleAnyway constraints: fewer matching pods in a node's domains are better.
+"""Scores for ScheduleAnyway constraints: the fewer matching pods a zone has, the better are its nodes.
 
 The arithmetic is float64, in kube-scheduler's order of operations, so that the scores are equal to kube-scheduler's.
 Source: kube-scheduler 1.36, `plugins/podtopologyspread/scoring.go`.

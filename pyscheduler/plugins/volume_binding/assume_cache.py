@@ -1,7 +1,6 @@
-"""Volumes and claims with the changes that the scheduler has chosen and the API server does not have yet.
+"""A cache of volumes and claims that includes changes which are not yet written to the API server.
 
-Reserve chooses the volumes of a pod, and PreBind writes this choice later. Other pods must not take the same volumes in
-between.
+Without these changes, two pods could choose the same volume.
 Source: kube-scheduler 1.36, `volumebinding/passive_assume_cache.go`.
 """
 

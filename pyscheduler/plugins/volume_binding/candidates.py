@@ -1,6 +1,7 @@
-"""The volumes that an unbound claim may take, the best first, and the nodes that reach one of them.
+"""Find the volumes that an unbound claim may take.
 
-The smallest suitable volume is the best. If a suitable volume already names the claim, only this volume may be taken.
+The smallest suitable volume is taken first. If a suitable volume already names the claim, only this volume may be
+taken.
 Source: kube-scheduler 1.36, `component-helpers/storage/volume/pv_helpers.go`, `FindMatchingVolume`.
 """
 

@@ -1,7 +1,7 @@
-"""The nodes that suit the claims of one pod, and the volumes to bind or to provision on the chosen node.
+"""Find the nodes where all claims of a pod can get a volume, and choose the volumes for one node.
 
-Each claim, the smallest first, takes the best free volume that the node reaches. If there is none, a new one can be
-provisioned.
+Each claim, the smallest first, takes the smallest suitable volume that the node reaches. If there is none, a new volume
+may be provisioned.
 Source: kube-scheduler 1.36, `volumebinding/binder.go`, `FindPodVolumes`.
 """
 

@@ -2,11 +2,10 @@
 
 Differs from kube-scheduler:
 
-* Two pods, such as members of a group, may choose the same volume before either of them reserves it. pyscheduler fails
-  the second pod at Reserve and retries it. kube-scheduler lets both pods reserve it. Later it writes for both to the
-  API server, and one write fails.
-* If a pod mounts a claim twice and the claim needs a new volume, pyscheduler writes the selected node once;
-  kube-scheduler writes it twice, the second write fails, and the pod is retried.
+* Two pods may choose the same volume before either is reserved. pyscheduler fails the second pod at Reserve.
+  kube-scheduler reserves both pods, and a later write to the API server fails.
+* If a pod mounts a claim twice and the claim needs a new volume, pyscheduler writes the selected node once.
+  kube-scheduler writes it twice, and the second write fails.
 """
 
 from __future__ import annotations

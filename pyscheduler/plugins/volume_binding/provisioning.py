@@ -1,6 +1,7 @@
-"""The nodes where a claim's volume can be provisioned, by the allowed topologies of its class and by free capacity.
+"""Find the nodes where a new volume for a claim can be provisioned.
 
-Some drivers report their free capacity in CSIStorageCapacity objects.
+The StorageClass may allow only certain topologies. If the driver reports its free capacity in CSIStorageCapacity
+objects, the capacity must suffice.
 Source: kube-scheduler 1.36, `volumebinding/binder.go`.
 """
 

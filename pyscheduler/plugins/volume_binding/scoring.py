@@ -1,7 +1,7 @@
-"""Scores by the storage that the volumes of the pod use (feature gate StorageCapacityScoring, alpha).
+"""Score nodes by how full the pod's claims would make their storage (feature gate StorageCapacityScoring, alpha).
 
-The storage that the claims request is divided by the capacity of the chosen volumes, or by the storage that is left
-for new volumes. The plugin's arg `shape` maps this utilisation to a score.
+The utilisation is the storage that the claims request, divided by the capacity of the chosen volumes, or by the free
+capacity for new volumes. The plugin's arg `shape` maps the utilisation to a score.
 Source: kube-scheduler 1.36, `volumebinding/scorer.go`.
 """
 

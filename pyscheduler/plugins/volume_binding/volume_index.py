@@ -1,7 +1,7 @@
-"""Index of the persistent volumes that a claim may take: the free ones of a class, and those that name the claim.
+"""An index of PersistentVolumes: free volumes by storage class, other volumes by the claim that they name.
 
-Most free volumes can be used only on one host or in one zone. For fast look-up, the index groups
-these volumes by the label of the host or zone.
+Most free volumes can be used only on one host or in one zone. For fast look-up, the index groups these volumes by the
+label of the host or zone.
 """
 
 from __future__ import annotations
