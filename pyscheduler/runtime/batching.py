@@ -1,11 +1,9 @@
 """Opportunistic batching: equal pods that follow each other share one list of nodes, sorted by score.
 
-The second pod may use the list only if the node of the first pod has no room for the second pod. Then the scores of the
+A pod takes a node from the list only if the pod does not fit on the node of the previous pod. Then the scores of the
 other nodes are still right.
 
-Differs from kube-scheduler: pyscheduler drops a list after a node was added or deleted; in kube-scheduler, a new node
-may be missing in the list for half a second. In a group cycle, which places a group of pods together, pyscheduler uses
-no list.
+Differs from kube-scheduler: pyscheduler drops the list after a node was added or deleted.
 Source: kube-scheduler 1.36, `framework/runtime/batch.go`.
 """
 

@@ -1,7 +1,4 @@
-"""Yield to the event loop every few milliseconds during long work, such as PostFilter.
-
-A caller without an event loop, such as a test of one extension point, runs the work with `run_now`.
-"""
+"""Yield to the event loop every few milliseconds during long work, such as PostFilter."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
 """Find a node for one pod: run PreFilter, Filter, extenders, PreScore and Score, and choose a node.
 
-`PlacementPipeline.find_node` runs all of these steps, and leaves the snapshot as it was. `feasible_nodes` and `fits_on`
-end after Filter, for callers that only ask whether a pod fits.
-
-By default, a search covers all nodes. With `percentageOfNodesToScore`, it ends when it has found enough feasible nodes,
-and the next search begins at the node where this one ended.
+By default, all nodes are filtered. With `percentageOfNodesToScore`, the search ends when enough feasible nodes are
+found, and the next search begins at the node where this one ended.
 Source: kube-scheduler 1.36, `schedulePod`, `findNodesThatFitPod`, `evaluateNominatedNode` and what they call.
 """
 

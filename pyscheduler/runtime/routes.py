@@ -1,7 +1,6 @@
 """The GET routes that plugins add to the ports on which the scheduler serves its metrics.
 
-If several profiles register the same path, the query parameter `profile` chooses one of them. Without this parameter,
-the profile that registered the path first answers.
+If several profiles register the same path, the query parameter `profile` chooses one of them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Statements: lists of trial changes of the snapshot that can be undone. A change places, evicts or nominates a pod.
 
-Some Reserve plugins record what a pod uses, for example devices. When a pod is evicted, the statement can also call
-these plugins (`release_in_trial`), so that the devices are free for other pods of the trial.
-
-`discard` undoes all changes. `commit` also undoes all changes, and returns their net effect. Then the scheduler carries
-out these changes: it assumes the pods, and runs Reserve and Permit, as for other pods (`scheduler.group_commit`).
+`discard` undoes all changes. `commit` also undoes all changes, and returns their net effect, which the scheduler then
+carries out (`scheduler.group_commit`).
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 A choice by name makes simulations comparable with programs that take the first node of their list.
 
-Differs from kube-scheduler 1.36, which chooses at random only if an extender scored the nodes. Otherwise, the choice
-depends on the timing of its goroutines.
+Differs from kube-scheduler 1.36, which chooses at random only if an extender scored the nodes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""For a plugin, check whether pods would fit if certain other pods were gone: a what-if.
+"""Check for a plugin whether pods would fit if certain other pods were gone.
 
-A what-if changes the snapshot and yields to the event loop before it undoes the changes. `SnapshotAccess` keeps
-scheduling cycles from running meanwhile.
+The check changes the snapshot, and undoes the changes at the end. No scheduling cycle runs meanwhile.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Find the installed plugins: the entry points of the group `pyscheduler`, including pyscheduler's own plugins.
 
-Each entry point is loaded by itself. If a Python package cannot be loaded, only profiles that name a plugin of this
-package fail.
+If a Python package cannot be loaded, only profiles that name a plugin of this package fail.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Merge the permissions that plugins and parts of the scheduler declare into few RBAC rules.
 
-With each rule are the names of those that need it: plugins, and parts such as "leader election". A permission is left
-out if a wider one covers it, for example one for all namespaces.
+Each rule comes with the names of the plugins and parts that need it.
 """
 
 from __future__ import annotations

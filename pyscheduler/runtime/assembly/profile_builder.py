@@ -1,4 +1,4 @@
-"""Load, order and create the plugins of a profile, and report mistakes of its configuration together.
+"""Load, order and create the plugins of a profile, and report all mistakes in its configuration at once.
 
 Differs from kube-scheduler: pyscheduler refuses args for a plugin that is not installed; kube-scheduler ignores them.
 """

@@ -1,9 +1,8 @@
 """The equivalence cache of one profile: answers of Filter and Score plugins, kept for equal pods.
 
-Pods with equal keys form a class. The key has all parts of a pod that these plugins may read (`equivalence_key`). When
-a pod is scheduled, PreFilter finds its class, and Filter and Score use the answers that are kept for this class.
-
-Only answers of plugins that set `reuse` (`framework.reuse`) can be kept. Other plugins are called for each pod.
+Pods form a class if they are equal in all parts that these plugins may read (`equivalence_key`). Filter and Score use
+the answers that are kept for the class of the pod. Only answers of plugins that set `reuse` are kept. Other plugins are
+called for each pod.
 
 The cache saves time and changes nothing else: decisions, random numbers and the metrics that count calls of plugins are
 the same without it.

@@ -1,7 +1,7 @@
 """Equivalence keys: pods with equal keys get equal answers from plugins that declare `Reuse`.
 
-The signatures of pods that kube-scheduler uses (`sign_pod`) are not enough as keys. Signatures leave out parts of the
-pod that a plugin with `Reuse` may read, for example the protocol of a host port.
+The signature of a pod (`sign_pod`) is not enough as a key, because it leaves out, for example, the protocol of a host
+port.
 """
 
 from __future__ import annotations

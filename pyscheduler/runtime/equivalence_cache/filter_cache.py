@@ -1,6 +1,6 @@
 """Cached results of the filters by node, for one equivalence class (pods that are equal for all plugins).
 
-A filter runs again for a node only after a change that can matter to it, for example of the pods on the node.
+A filter runs again for a node only after a change that can matter to this filter, such as a new pod on the node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Cached scores of all nodes, for the pods of one equivalence class.
+"""Cached scores of all nodes, for one equivalence class (pods that are equal for all plugins).
 
-Scores that depend only on node objects are normalised later, because normalising depends on the set of feasible nodes.
-Other scores are kept as a weighted sum.
+Scores that depend only on node objects are kept as the plugin returned them, because normalising depends on the set of
+feasible nodes. Other scores are kept as a weighted sum.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Find the plugin that was the first to reject a node, and the status that this plugin returned.
-
-A columnar plugin answers for all nodes in one call, with an array. The arrays become one status per node only when the
-statuses are needed.
-"""
+"""Find the plugin that was the first to reject a node, and the status that this plugin returned."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
 """Filter: find the nodes that can take the pod. If no node can, find the first plugin that rejects each node.
 
-A columnar plugin answers for all nodes in one call, a one-node plugin for one node per call. Columnar plugins run
-first. One-node plugins then run on the nodes that are left, until `limit` nodes are feasible.
-
-If no node is feasible, each node gets the status of the first plugin, in profile order, that rejects it. So a one-node
-plugin may also run on a node that a columnar plugin rejected, if the one-node plugin is earlier in the profile.
+Columnar plugins, which answer for all nodes in one call, run first. One-node plugins then run on the nodes that are
+left, until `limit` nodes are feasible.
 
 If a node has nominated pods of the same or a higher priority, the pod must fit both with and without them.
 Source: kube-scheduler 1.36, `findNodesThatPassFilters`, `RunFilterPlugins` and `RunFilterPluginsWithNominatedPods`.

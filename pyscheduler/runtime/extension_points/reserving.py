@@ -3,7 +3,7 @@
 Source: kube-scheduler 1.36, `RunPostFilterPlugins`, `RunReservePluginsReserve`, `...Unreserve`, `RunPermitPlugins`.
 
 Differs from kube-scheduler: if a Permit plugin returns WAIT without a timeout above zero, this is an error of the
-plugin. In kube-scheduler, the wait then ends at once, and the pod is rejected.
+plugin.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Notes of the runtime about one scheduling cycle, for example the plugins that skip Filter or Score.
 
-The notes are in the cycle's `CycleState`. A copy of the `CycleState` refers to the same notes.
+The notes are in the cycle's `CycleState`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """A pod's signature: pods of one profile with equal signatures are feasible on the same nodes with the same scores.
 
-The plugin that refused a signature for the last pod is called first for the next pod, so that refusals cost little.
 Source: kube-scheduler 1.36, `computeBatchablePlugins` and `SignPod`.
 """
 

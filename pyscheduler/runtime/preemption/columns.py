@@ -2,11 +2,9 @@
 
 Two nodes have the same shape if they have equal amounts of resources, and if their pods, sorted by importance, have
 equal requests and priorities. If the filters look only at amounts, such nodes have equal victims. For example, if 1,000
-equal nodes run four equal pods each, one dry run is enough. Its result is used again when another pod with the same
-spec and priority preempts.
+equal nodes run four equal pods each, one dry run is enough.
 
-Nominated pods and disruption budgets count as parts of the shape. If a filter looks at the pods themselves, each node
-has a shape of its own.
+If a filter looks at the pods themselves, each node has a shape of its own.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ the node is of no use. Otherwise the pods are put back one by one: first those t
 others, and the most important first in both cases. If the preemptor no longer fits after a pod was put back, this pod
 is a victim.
 
-Several nodes are searched together, with one call of each filter for all of them. If a pod on one node can matter to
-another node (`counts_across_nodes`), each node is searched alone.
+Several nodes are searched together, with one call of each filter.
 
 Source: kube-scheduler 1.36, `SelectVictimsOnNode`.
 """

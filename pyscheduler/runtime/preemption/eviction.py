@@ -6,10 +6,8 @@ preemptor is not retried.
 Differs from kube-scheduler:
 
 * After a failed eviction, pyscheduler retries the preemptor after its backoff; kube-scheduler activates it at once.
-* pyscheduler deletes only the pod with the victim's uid, and only if its binding did not fail in the meantime;
-  kube-scheduler deletes any pod with the victim's name.
-* If the last event about the victims comes before the evictions are finished, no later event retries the preemptor. In
-  this case pyscheduler activates the preemptor; in kube-scheduler, it waits for another event.
+* pyscheduler deletes only the pod with the victim's uid; kube-scheduler deletes any pod with the victim's name.
+* If no event after the evictions can wake the preemptor, pyscheduler activates it; in kube-scheduler, it keeps waiting.
 
 Source: kube-scheduler 1.36, `framework/preemption/executor.go`.
 """

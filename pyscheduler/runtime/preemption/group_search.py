@@ -5,9 +5,8 @@ snapshot, and tries to place the group. If the group fits, the units are put bac
 protect, then the others, and the most important first in both cases. If the group no longer fits after a unit was put
 back, this unit is evicted.
 
-Differs from kube-scheduler, which puts the units back one by one, and tries to place the whole group after each. If
-free places can be counted (`place_counts`), pyscheduler places the group only a few times. Otherwise, pyscheduler puts
-several units back at a time. The victims are the same, unless the group fits better with a pod that is put back.
+Differs from kube-scheduler, which tries to place the whole group after each unit: pyscheduler counts free places
+instead (`place_counts`), or puts several units back at a time.
 Source: kube-scheduler 1.36, `framework/preemption/podgrouppreemption.go`.
 """
 

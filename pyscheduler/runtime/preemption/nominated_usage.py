@@ -1,6 +1,6 @@
-"""A number for each node that stands for the requests of its nominated pods; for a search for victims.
+"""Number the nodes by the requests of their nominated pods: equal requests give equal numbers.
 
-Nodes whose nominated pods have the same requests have the same number. Then their victims may be the same, too.
+A search for victims can treat nodes with equal numbers alike.
 """
 
 from __future__ import annotations

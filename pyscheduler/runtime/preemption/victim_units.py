@@ -4,7 +4,8 @@ Units of lower priority are evicted first. If priorities are equal, pods without
 groups, and finally larger groups.
 
 Differs from kube-scheduler: equally important units keep the order of the nodes; in kube-scheduler, their order is
-random. Source: kube-scheduler 1.36, `framework/preemption/types.go` and `moreImportantVictim`.
+random.
+Source: kube-scheduler 1.36, `framework/preemption/types.go` and `moreImportantVictim`.
 """
 
 from __future__ import annotations
