@@ -1,7 +1,7 @@
 """Continue the bindings that an earlier scheduler started, and that another program (a binder) carries out.
 
-The pods of these bindings are assumed on their nodes before the first pod is scheduled. Otherwise, other pods could
-take the room of these pods.
+Before the first pod is scheduled, the pods of these bindings are assumed on their nodes. So no other pod takes their
+room.
 Source: KAI-Scheduler, `pkg/scheduler/api/pod_info` (a pod with a BindRequest is `Binding` on its node).
 """
 

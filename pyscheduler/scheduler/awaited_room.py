@@ -1,6 +1,6 @@
-"""Find the room that a nominated pod waits for, because victims are still terminating on its node.
+"""Find the node that a nominated pod waits for, and the victims that are still terminating there.
 
-If the pod fits there without the victims, its group counts the pod as placed. Without this rule, the group would fail.
+If the pod fits there without the victims, its group counts the pod as placed.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 It waits at Permit and runs PreBind, Bind and PostBind. If a step up to Bind fails, the reservation is undone, and the
 pod returns to the queue.
 
-Differs from kube-scheduler: if every Bind plugin skips the pod, pyscheduler reports an error on the pod. kube-scheduler
-retries the pod and reports nothing. Source: kube-scheduler 1.36, `bindingCycle`.
+Differs from kube-scheduler: if every Bind plugin skips the pod, pyscheduler reports an error on the pod.
+Source: kube-scheduler 1.36, `bindingCycle`.
 """
 
 from __future__ import annotations

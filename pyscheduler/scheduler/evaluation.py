@@ -1,7 +1,7 @@
 """Find the nodes on which a pod could run, without changing anything, and keep the result of each step.
 
-PreEnqueue runs first. If it accepts the pod, a scheduling cycle runs up to the choice of a node. Reserve can be tried
-on this node. If no node fits, PostFilter can show which pods a preemption would evict.
+The steps are PreEnqueue, and then those of a scheduling cycle up to the choice of a node. If no node fits, PostFilter
+can show which pods a preemption would evict.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Extenders: programs that take part in the choice of a node, and that the scheduler calls over HTTP.
 
-An extender may reject nodes, score nodes, bind the pod, or change the result of a search for victims. If an extender
-fails, the attempt fails, too. There are two exceptions: extenders configured as ignorable, and requests for scores.
+An extender may reject nodes, score nodes, bind the pod, or change the result of a search for victims.
 
-Differs from kube-scheduler for an extender that gets and returns whole nodes, not only names: pyscheduler reads the
-names of the returned nodes, and refuses unknown names; kube-scheduler treats a returned node as a node without pods,
-and an unknown node as feasible.
+Differs from kube-scheduler if an extender returns whole nodes, not only names: pyscheduler reads only their names, and
+refuses unknown names.
 Source: kube-scheduler 1.36, `extender.go`, `findNodesThatPassExtenders`, `prioritizeNodes`, `extendersBinding`.
 """
 

@@ -1,4 +1,4 @@
-"""The extenders of a configuration, and what they change in its profiles.
+"""Make the extenders of a configuration, and adapt its profiles to the extenders.
 
 Source: kube-scheduler 1.36, `buildExtenders`.
 """

@@ -1,7 +1,7 @@
-"""Failed attempts: decide what happens to the pod (without I/O), and carry out the decision.
+"""Failed attempts: decide what happens to the pod, and carry out the decision.
 
-Differs from kube-scheduler: if the pod was bound or deleted meanwhile, pyscheduler writes the event about the failure,
-but not the condition `PodScheduled=False`, which would stay on a bound pod forever.
+Differs from kube-scheduler: if the pod was bound or deleted meanwhile, pyscheduler does not write the condition
+`PodScheduled=False`, which would stay on a bound pod forever.
 Source: kube-scheduler 1.36, `handleSchedulingFailure`.
 """
 

@@ -1,6 +1,6 @@
-"""A barrier between PreBind and Bind: the members of a gang are bound only after enough of them passed PreBind.
+"""A barrier between PreBind and Bind: the members of a group are bound only after enough of them passed PreBind.
 
-Otherwise, a part of the gang would be bound if a member fails at PreBind, for example because its volume cannot be
+Otherwise, a part of the group would be bound if a member fails at PreBind, for example because its volume cannot be
 provisioned.
 """
 

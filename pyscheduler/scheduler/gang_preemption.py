@@ -1,4 +1,4 @@
-"""Preemption for gangs: groups whose members are scheduled one by one, and wait for each other at Permit.
+"""Preemption for groups whose members are scheduled one by one, and wait for each other at Permit.
 
 The scheduler first tries all queued members together, on the snapshot only. Victims are evicted only if enough members
 fit.

@@ -7,15 +7,10 @@ and `group_commit` carries out the decision.
 
 Differs from kube-scheduler:
 
-* pyscheduler evicts victims only if enough of the group can be placed; kube-scheduler evicts them as soon as one member
-  has found victims.
-* In pyscheduler, a group's backoff ends early only if a check finds room for the group (`queue.early_retry`). With
-  SchedulerPopFromBackoffQ, kube-scheduler pops a rejected member as soon as activeQ is empty, and so retries the group
-  again and again.
-* If the members of a group are not alike and the group does not fit, pyscheduler may try them in a second order
-  in the same cycle; kube-scheduler tries only one order.
-* If a member with a ReadWriteOncePod claim is placed, pyscheduler treats the claim as in use when it tries the next
-  members. kube-scheduler may give such a claim to two members.
+* Victims are evicted only if enough of the group can be placed.
+* A group's backoff ends early only if a check finds room for the group (`queue.early_retry`).
+* If the members of a group are not alike and the group does not fit, a second order of the members may be tried.
+* A ReadWriteOncePod claim of a placed member counts as in use when the next members are tried.
 
 Source: kube-scheduler 1.36, `schedule_one_podgroup.go`.
 """

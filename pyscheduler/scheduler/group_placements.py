@@ -2,9 +2,8 @@
 
 PlacementGenerate plugins name placements. A feasible placement with the highest score is used.
 
-Differs from kube-scheduler, which tries every placement: pyscheduler skips placements that cannot win. Their room
-is too small for the group's minimum, or their score cannot exceed that of another placement. If no placement is
-feasible, the message is about the placement that was tried first; in kube-scheduler, about a random placement.
+Differs from kube-scheduler, which tries every placement: pyscheduler skips placements with too little room for the
+group's minimum, and placements that cannot get the highest score.
 Source: kube-scheduler 1.36, `podGroupSchedulingPlacementAlgorithm`, `findBestPlacement`.
 """
 

@@ -7,10 +7,8 @@ Differs from kube-scheduler:
 
 * If members can be tried in another order, pyscheduler preempts only if that order fails, too.
 * pyscheduler does not preempt for a group that waits for the victims of another PostFilter plugin.
-* In pyscheduler, a ReadWriteOncePod claim counts as free once the pod that uses it is a victim; in kube-scheduler, it
-  stays in use.
-* pyscheduler nominates all members that the search places; kube-scheduler nominates only members that had a node
-  without any victim. So in kube-scheduler, new pods may take the room of the first victims that end.
+* A ReadWriteOncePod claim counts as free once the pod that uses it is a victim.
+* pyscheduler nominates all members that the search places, also those that need room of victims.
 
 Source: kube-scheduler 1.36, `runWorkloadAwarePreemption`.
 """

@@ -1,7 +1,7 @@
 """Kubernetes' own groups: the PodGroups that pods name in `spec.schedulingGroup`, with the gate GenericWorkload on.
 
-The queued pods of such a group are scheduled in one cycle, even if their profile has no plugin for groups. The group
-needs its minimum of pods only if the profile has the plugin GangScheduling.
+The queued pods of such a group are scheduled in one cycle. The group needs its minimum of pods only if the profile has
+the plugin GangScheduling.
 Source: kube-scheduler 1.36, `podGroupInfoForPod`, `updatePodGroupCondition`.
 """
 

@@ -1,7 +1,6 @@
 """The informers of one scheduler, one for each kind of object that it watches.
 
-The scheduler watches pods and nodes. With the feature gate GenericWorkload, it also watches PodGroups. Plugins can add
-kinds in their `watches`, or by registering events of other kinds.
+The scheduler watches pods and nodes, and the kinds that its plugins need.
 """
 
 from __future__ import annotations

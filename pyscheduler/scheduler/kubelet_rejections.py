@@ -1,7 +1,7 @@
 """Count the bound pods that a kubelet refuses to run, for example with the reason `OutOfcpu`.
 
 The scheduler does not watch failed pods, so a pod that a kubelet refuses disappears from the watch. The scheduler
-therefore reads a bound pod that disappears before it has a container, unless its deletion had begun.
+therefore reads a bound pod that disappears before it has a container.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The search for the narrowest set of nodes that can take a group, for example a rack rather than a block of racks.
 
-A plugin divides the nodes into sets, level by level (`PlacementLevels`). For each set, the search computes an upper
-limit: the number of members that fit there by filters and free amounts. First, sets whose limit allows all members are
-tried, beginning with the narrowest level. If no such set takes all members, the search also tries sets of the widest
-level whose limit allows the group's minimum.
+A plugin divides the nodes into sets, level by level (`PlacementLevels`). First, sets with room for all members are
+tried, beginning with the narrowest level. If none of these sets takes all members, sets of the widest level with room
+for the group's minimum are tried.
 
 Source: Koordinator, `coscheduling/core/network_topology_solver.go`. Differs from Koordinator: each set is tried with
 all plugins, and a gang may start with its minimum.

@@ -1,6 +1,6 @@
 """The readable part of a pod on a node, if some amounts or selectors of the pod cannot be parsed.
 
-Such a pod still uses its node. Only unreadable amounts are left out, and the affinity if it has an unreadable selector.
+Such a pod still uses its node, so its readable requests must count.
 """
 
 from __future__ import annotations

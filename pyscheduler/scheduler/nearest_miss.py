@@ -1,7 +1,6 @@
 """Ask the plugins that rejected a pod for details, such as the missing amount, for `pyscheduler explain`.
 
-A plugin may define two methods: `why_nodes` returns one text about all nodes that the plugin rejected, `why` returns a
-text about one node.
+A plugin gives these details in its methods `why_nodes` (about all nodes that it rejected) and `why` (about one node).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The Protocols through which the scheduler reaches the API server and extenders.
 
-The package `cluster` implements them: one client, over HTTP or by calls to the embedded API server. So simulations run
-the client code of real clusters.
+The package `cluster` implements them: over HTTP, and for an API server in the same process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The work that comes from the queue: the next pod, alone or with all pods of its group.
 
-After a pod has failed, equal pods that are due for a retry are rejected without an attempt, as long as no node has room
-for such a pod.
+After a pod has failed, retries of equal pods fail without an attempt, as long as no node has room for such a pod.
 
 Differs from kube-scheduler, which tries each of the equal pods.
 """

@@ -1,7 +1,7 @@
 """The scheduler as a whole: start, the scheduling loop, stop.
 
-The loop takes the next `Work` (for example, an attempt to schedule a pod or a group), runs it, and starts a binding
-task for each pod that found a node. It yields to other tasks after eight `Work` objects or a millisecond, or earlier.
+The loop takes the next `Work`, for example an attempt to schedule a pod or a group, and runs it. Each pod that found a
+node gets a binding task.
 """
 
 from __future__ import annotations

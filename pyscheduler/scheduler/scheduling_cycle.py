@@ -1,8 +1,7 @@
 """The scheduling cycle: one pod, from the queue to a reserved node.
 
 The steps are: update the snapshot, find a node, assume the pod there, Reserve, Permit. If Reserve or Permit fails, the
-reservation is undone. While the cycle awaits an extender or PostFilter, the cache may change, but other tasks do not
-change the snapshot.
+reservation is undone.
 Source: kube-scheduler 1.36, `schedulingCycle`.
 """
 

@@ -1,6 +1,6 @@
-"""`Work`: a step of the scheduling loop, which decides about one or more pods. Also the sources of work.
+"""`Work` is one step of the scheduling loop, about one or more pods.
 
-One source is the queue. `Scheduler.add_source` adds a source that chooses the pods of some profiles itself.
+A `WorkSource`, such as the queue, hands out work.
 """
 
 from __future__ import annotations
