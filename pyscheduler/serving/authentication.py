@@ -1,7 +1,7 @@
 """Authenticate requests to the HTTPS port by client certificate or bearer token.
 
-A token is checked by the API server; a wrong one is rejected with 401. Without a connection for these checks, tokens
-are ignored. A request without credentials has the user `system:anonymous`.
+The API server checks each token. A request with a wrong token is rejected with 401. A request without credentials has
+the user `system:anonymous`.
 
 Source: apiserver's authentication/authenticatorfactory/delegating.go, request/x509, request/bearertoken, token/cache.
 """

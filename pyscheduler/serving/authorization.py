@@ -1,7 +1,7 @@
 """Authorize requests to the HTTPS port.
 
 Requests to the paths of `--authorization-always-allow-paths`, and requests of the group `system:masters`, are allowed.
-The API server decides about other requests; without an API server, they are forbidden.
+The API server decides about other requests.
 
 Source: apiserver's server/options/authorization.go, authorization/path and plugin/pkg/authorizer/webhook.
 """

@@ -1,7 +1,6 @@
 """Restart the process when the code of a plugin changes: `pyscheduler run --reload`, for development.
 
-The Python files of loaded packages are watched, except for site-packages and the standard library. After a change with
-a syntax error, the process is not restarted.
+The Python files of loaded packages are watched, except for site-packages and the standard library.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Limit the connections of a port, in all and for each client address.
 
-At a limit, a new connection takes the place of the oldest one that has not sent a request yet. If all have sent one,
-the new connection is refused.
+At a limit, a new connection takes the place of the oldest connection without a request so far. If there is no such
+connection, the new one is refused.
 
 Differs from kube-scheduler: kube-scheduler accepts any number of connections, and waits 32 seconds for the headers of a
 request.

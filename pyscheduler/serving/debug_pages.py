@@ -3,9 +3,8 @@
 If profiling is enabled, `/debug/pprof/` has three pages: `cmdline`; `goroutine`, the stacks of all threads and asyncio
 tasks; and `profile?seconds=30`, the time that functions take in 30 seconds.
 
-Differs from kube-scheduler: the answers are text and not files in pprof's format. Other paths below `/debug/pprof/`,
-such as `heap`, are not served. /flagz and /statusz are text only, and /statusz shows Python's version. Both name the
-component `kube-scheduler`, because clients expect that name.
+Differs from kube-scheduler: the pages below `/debug/pprof/` are text and not files in pprof's format, and other pages,
+such as `heap`, are missing. /flagz and /statusz are text only.
 
 Source: apiserver's server/flagz, server/statusz, server/routes/profiling.go and flags.go.
 """

@@ -1,6 +1,6 @@
 """Pages of the HTTPS port about what the scheduler knows: stories (why pods wait), queue, nodes, configuration.
 
-A tenant can read the story of a pod with only the permission to get pods in the pod's namespace.
+To read the story of a pod, a user needs only the permission to get pods in the pod's namespace.
 """
 
 from __future__ import annotations

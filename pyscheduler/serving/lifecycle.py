@@ -1,11 +1,10 @@
 """Run one scheduler as a process: fill the caches, take the lease, schedule, and end cleanly.
 
-The lease is taken after the caches are filled, so that a leader can schedule at once. With `delayCacheUntilActive`, the
-lease is taken first. The shutdown takes about ten seconds at most, even if the API server does not answer:
+The lease is taken after the caches are filled, so that a leader can schedule at once. The shutdown takes about ten
+seconds at most, even if the API server does not answer:
 
 1. The readiness probe fails.
-2. The scheduler finishes the bindings that have begun, and still renews the lease. If the lease was lost, it cancels
-   these bindings.
+2. The scheduler finishes the bindings that have begun, and still renews the lease.
 3. The lease is released, so that a standby can take it at once.
 4. The ports are closed.
 """

@@ -2,8 +2,7 @@
 
 The HTTPS port adds pages for authorized users, such as flags, status and profiling.
 
-Differs from kube-scheduler: pyscheduler accepts only GET and HEAD, DELETE of /metrics/slis, and PUT of /debug/flags/v;
-kube-scheduler also accepts DELETE of /metrics, which resets counts.
+Differs from kube-scheduler: DELETE of /metrics, which resets counts, is refused.
 
 Source: newEndpointsHandler in cmd/kube-scheduler/app/server.go.
 """

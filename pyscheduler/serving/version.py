@@ -1,7 +1,7 @@
 """The version of pyscheduler, and the version of Kubernetes whose scheduler it emulates.
 
 Differs from kube-scheduler: in the metric `kubernetes_build_info`, `git_version` is pyscheduler's own version, and
-`compiler` names the Python implementation. `git_commit`, `git_tree_state`, `build_date` and `go_version` are empty.
+fields such as `git_commit` are empty.
 """
 
 from __future__ import annotations

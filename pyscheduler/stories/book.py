@@ -2,10 +2,9 @@
 
 A story lists the reasons for which one pod waited. If the reason changes, the logger `decision` writes one line. If the
 same reason is found again, its count goes up. The count is logged when it is a power of two, once in ten minutes, and
-when the process stops. So if the process is killed, the logs have at least half of the count.
+when the process stops.
 
-A standby logs nothing, because another replica decides. But it keeps the stories of pending pods, so that it knows
-since when they wait.
+A standby logs nothing, but keeps the stories of pending pods.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Rebuild stories from collected logs: the lines of the logger `decision` of all replicas, in any order.
 
-When the reason of a pod changes, the line says how often and until when the previous reason was found. No
-change follows the last reason before a process stops. Then the newest line with a count says how often this reason was
-found at least. The reasons of all processes are sorted by time. Lines that were cut are skipped.
+When the reason of a pod changes, the line says how often and until when the previous reason was found. The reasons of
+all replicas are sorted by time.
 
-A new leader logs for how long no scheduler ran, and the reason of each pod that waits. If it does not name a pod that
-waited before, this pod was deleted or bound meanwhile.
+A new leader logs the reason of each pod that waits. If the leader does not name a pod that waited before, this pod was
+deleted or bound meanwhile.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find how much memory the process may use before the kernel kills it.
 
-This is the smallest memory limit of the cgroups that contain the process, such as the limit of its container. If no
-limit is smaller, it is the memory of the machine.
+This is the smallest memory limit of the cgroups that contain the process, or the memory of the machine if that is
+smaller.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The test kit for plugins: builders, a virtual clock, a fake cluster, and a framework with any set of plugins.
 
-Belongs here: what a plugin author needs to test a plugin without a cluster. Does not belong here: an imitation of the
-scheduler; `FakeFramework` runs the real one.
+`FakeFramework` runs the real scheduler. Does not belong here: an imitation of the scheduler.
 """
 
 from __future__ import annotations

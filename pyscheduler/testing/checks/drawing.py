@@ -1,6 +1,6 @@
 """Draw random histories: steps that make a small cluster, add pods made from a few templates, and cause other events.
 
-In a small cluster with many equal pods, pods wait, or reuse a plugin's cached answers, after a few steps.
+In a small cluster with many equal pods, pods soon wait, or reuse a plugin's cached answers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Run a history (random steps on a small cluster) in a second process with another PYTHONHASHSEED.
 
-Sets of strings usually have another order there. So the decisions may differ if a plugin depends on the order of a set.
+If a plugin depends on the order of a set, the decisions in that process may differ.
 """
 
 from __future__ import annotations
