@@ -1,4 +1,4 @@
-"""Pods that were rejected or are gated, and wait for an event that can help them.
+"""Pods that were rejected or are gated (held back by PreEnqueue), and wait for an event that can help them.
 
 Most events help none of the pods. So an event is checked once for each `RejectionGroup`: the pods with the same
 profile, rejecting plugins and gating plugin.

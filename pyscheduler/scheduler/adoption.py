@@ -1,6 +1,6 @@
 """Continue the bindings that an earlier scheduler started, and that another program (a binder) carries out.
 
-Before the first pod is scheduled, the pods of these bindings are assumed on their nodes. So no other pod takes their
+Before the first pod is scheduled, the pods of these bindings are counted on their nodes. So no other pod takes their
 room.
 Source: KAI-Scheduler, `pkg/scheduler/api/pod_info` (a pod with a BindRequest is `Binding` on its node).
 """

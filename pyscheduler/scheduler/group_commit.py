@@ -1,4 +1,4 @@
-"""Carry out the decision of a group cycle: reserve nodes, evict victims, or return the members to the queue.
+"""Carry out the decision about a group of pods: reserve nodes, evict victims, or return the members to the queue.
 
 If a node has changed since the decision, the filters run again. If too few members get nodes, no member keeps its node.
 Source: kube-scheduler 1.36, `submitPodGroupAlgorithmResult`.

@@ -5,7 +5,7 @@ tried, beginning with the narrowest level. If none of these sets takes all membe
 for the group's minimum are tried.
 
 Source: Koordinator, `coscheduling/core/network_topology_solver.go`. Differs from Koordinator: each set is tried with
-all plugins, and a gang may start with its minimum.
+all plugins, and a group may start with its minimum.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Rebuild stories from collected logs: the lines of the logger `decision` of all replicas, in any order.
+"""Rebuild stories (why pods waited) from the log lines of all replicas, in any order.
 
-When the reason of a pod changes, the line says how often and until when the previous reason was found. The reasons of
-all replicas are sorted by time.
-
-A new leader logs the reason of each pod that waits. If the leader does not name a pod that waited before, this pod was
-deleted or bound meanwhile.
+When the reason of a pod changes, the line says how often and until when the previous reason was found. A new leader
+logs the reason of each pod that waits. If the leader does not name a pod that waited before, this pod was deleted or
+bound meanwhile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stories as JSON: the fields of `/debug/story`, `/debug/state` and `/debug/stream`.
+"""Stories (why pods wait) as JSON: the fields of `/debug/story`, `/debug/state` and `/debug/stream`.
 
 The fields are stable: a release may add fields. Empty fields are part of the JSON. Times are RFC 3339 texts in UTC; a
 time that is not known is "".

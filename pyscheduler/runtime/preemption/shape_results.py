@@ -1,4 +1,4 @@
-"""Results of dry runs by the shape of the node (see `node_shapes`): the victims and their cost.
+"""Results of searches for victims, kept for all nodes of one shape: with equal resources, and pods with equal requests.
 
 Nodes of one shape have different pods. So a result names the victims by their positions in the order of the node's
 pods.
