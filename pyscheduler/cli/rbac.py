@@ -36,7 +36,7 @@ def grants_of(
 
     `elects` says whether those for the lease are among them (None: as in the file).
     """
-    needs = [*scheduler.needs, *(Need(rule, "events") for rule in event_writer.RULES)]
+    needs = [*scheduler.needs(), *(Need(rule, "events") for rule in event_writer.RULES)]
     if delegated_auth:
         needs += [Need(rule, "the HTTPS port") for rule in delegation.RULES]
     if config.leader_election.leader_elect if elects is None else elects:

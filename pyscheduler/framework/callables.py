@@ -19,8 +19,9 @@ def is_foreign(code: object) -> bool:
     """Return True if a class, function, method or coroutine is defined outside of the package `pyscheduler`."""
     while isinstance(code, partial):
         code = code.func
-    frame = getattr(code, "cr_frame", None)
-    module = frame.f_globals.get("__name__") if frame is not None else getattr(code, "__module__", None)
+    module = getattr(code, "__module__", None)
+    if module is None and (frame := getattr(code, "cr_frame", None)) is not None:
+        module = frame.f_globals.get("__name__")
     return isinstance(module, str) and module.partition(".")[0] != _OWN
 
 

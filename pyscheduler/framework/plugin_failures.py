@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import Counter
 from functools import partial
 from traceback import format_exception, walk_tb
 from types import CodeType
@@ -126,9 +125,9 @@ class PluginFailures:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._repeats = Repeats()
-        self._counts: Counter[tuple[str, str]] = Counter()
+        self._counts: dict[tuple[str, str], int] = {}
         #: By plugin and extension point, how many calls were slow, and when that was logged last.
-        self._slow: Counter[tuple[str, str]] = Counter()
+        self._slow: dict[tuple[str, str], int] = {}
         self._slow_logged: dict[tuple[str, str], float] = {}
         #: Knows the plugins of all profiles.
         self.owners = PluginOwners()
@@ -160,7 +159,7 @@ class PluginFailures:
     def slow(self, *, plugin: str, point: str, about: str, seconds: float, now: float) -> None:
         """Count a call that took longer than `SLOW_SECONDS`; log one a minute. `now`: clock seconds."""
         key = plugin, point
-        self._slow[key] += 1
+        self._slow[key] = self._slow.get(key, 0) + 1
         if not self.logs or now - self._slow_logged.get(key, -_SLOW_LOG_SECONDS) < _SLOW_LOG_SECONDS:
             return
         self._slow_logged[key] = now
@@ -188,7 +187,7 @@ class PluginFailures:
         """
         plugin = plugin or self.owners.find(error, call)
         self._recorder.warning(warning)
-        self._counts[plugin, point] += 1
+        self._counts[plugin, point] = self._counts.get((plugin, point), 0) + 1
         place = error_place(error, call)
         count = self._repeats.count((plugin, point, type(error), place))
         if self.listeners:

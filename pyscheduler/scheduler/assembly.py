@@ -249,7 +249,7 @@ def _make_scheduler(
         others=[informer for _, informer in informers.others()],
         routes=services.routes,
         snapshot_access=services.snapshot_access,
-        needs=[
+        needs=lambda: [
             *_own_needs(schedules=bool(serving), has_groups=in_tree is not None),
             *needs_of_plugins(profiles.values(), informers.declared()),
         ],

@@ -16,7 +16,7 @@ from pyscheduler.framework.status import Code, Status
 from pyscheduler.scheduler.adoption import adopt_bindings
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from kube_objects.clock import Clock
     from pyscheduler.api import KubeObject, Node, Pod
@@ -96,10 +96,10 @@ class Scheduler:
     routes: Routes
     #: The lock on the snapshot: a work has it, or a question that a plugin asks between two works.
     snapshot_access: SnapshotAccess
+    #: Returns the permissions that the scheduler and its plugins need, without those of the client path.
+    needs: Callable[[], Sequence[Need]]
     #: Informers of the kinds that plugins watch.
     others: Sequence[Informer[KubeObject]] = ()
-    #: The permissions that the scheduler and its plugins need, without those of the client path.
-    needs: Sequence[Need] = ()
     extenders: Extenders | None = None
     #: The sources of `work` that plugins have added.
     sources: list[WorkSource] = attrs.Factory(list)

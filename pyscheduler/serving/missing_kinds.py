@@ -32,7 +32,7 @@ def _missing_kinds(scheduler: Scheduler) -> Mapping[str, Sequence[str]]:
     read: dict[str, list[RealInformer[KubeObject]]] = {}
     for informer in scheduler.others:
         if isinstance(informer, RealInformer) and informer.kind not in BUILT_IN_KINDS:
-            for plugin in _readers(informer.kind, scheduler.needs):
+            for plugin in _readers(informer.kind, scheduler.needs()):
                 read.setdefault(plugin, []).append(informer)
     found = {}
     for plugin, informers in read.items():

@@ -552,7 +552,7 @@ def test_a_preemptor_declares_what_it_needs(cluster: FakeCluster) -> None:
     framework = cluster.framework(enable=[Plain], disable=["DefaultPreemption"])
     needs = {
         (resource, verb)
-        for need in framework.scheduler.needs
+        for need in framework.scheduler.needs()
         for resource in need.rule.resources
         for verb in need.rule.verbs
         if need.who == "Plain"

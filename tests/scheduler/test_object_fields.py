@@ -175,7 +175,7 @@ async def test_a_kind_that_cannot_be_watched_is_listed(cluster: FakeCluster) -> 
     framework = cluster.framework(enable=[Busy])
     assert (await framework.schedule("p")).node == "n2"
     scheduler = framework.scheduler
-    rules = [need.rule for need in scheduler.needs if need.rule.api_groups == ("metrics.k8s.io",)]
+    rules = [need.rule for need in scheduler.needs() if need.rule.api_groups == ("metrics.k8s.io",)]
     assert [(rule.resources, rule.verbs) for rule in rules] == [(("nodes",), ("get", "list"))]
     with pytest.raises(PluginError, match=r"watch=False; read it with handle.client.list\(NodeMetrics\)"):
         framework.profile.handle.lister(NodeMetrics)

@@ -156,7 +156,7 @@ async def test_a_kind_that_is_only_named_in_an_event_wakes_pods(
     closure(cluster, "c", "elsewhere")
     await framework.settle()
     assert framework.result("p").bound
-    needed = {need.rule.resources for need in framework.scheduler.needs if need.who == "Named"}
+    needed = {need.rule.resources for need in framework.scheduler.needs() if need.who == "Named"}
     assert needed == {("closures",)}
 
 

@@ -77,4 +77,4 @@ class SchedulerProcess:
 
 def namespaces_of_plugins(scheduler: Scheduler) -> list[str]:
     """Return the namespaces in which plugins create objects; users add them before they enable such a plugin."""
-    return sorted({name for need in scheduler.needs if "create" in need.rule.verbs for name in need.rule.namespaces})
+    return sorted({name for need in scheduler.needs() if "create" in need.rule.verbs for name in need.rule.namespaces})

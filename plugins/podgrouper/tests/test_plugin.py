@@ -280,7 +280,7 @@ async def test_permissions_are_those_of_the_kinds(grouper: GrouperCluster) -> No
     """The plugin asks for its watches, reads of owners, and writes of groups and pods."""
     scheduler = await grouper.start("{extraOwners: [{apiVersion: acme.example/v1, kind: Widget, plural: widgets}]}")
     rules: dict[tuple[str, str], set[str]] = {}
-    for need in scheduler.scheduler.needs:
+    for need in scheduler.scheduler.needs():
         for group, resource in product(need.rule.api_groups, need.rule.resources):
             if need.who == "PodGrouper":
                 rules.setdefault((group, resource), set()).update(need.rule.verbs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import attrs
@@ -91,7 +92,7 @@ class LocalCopy(Generic[T]):
         # A new tuple, so that a call of the handlers that is under way does not include the new one.
         foreign = any(map(is_foreign, (on_add, on_update, on_delete)))
         handler = _Handler(on_add=on_add, on_update=on_update, on_delete=on_delete, late=late, foreign=foreign)
-        self._handlers = tuple(sorted((*self._handlers, handler), key=lambda each: each.late))
+        self._handlers = tuple(sorted((*self._handlers, handler), key=attrgetter("late")))
         if on_add is not None:
             for item in list(self._objects.values()):
                 self._call(handler, on_add, item)

@@ -113,6 +113,8 @@ def check_rules(rules: object) -> Sequence[str]:
         remedy = f"; write {rules.__name__}()" if is_class else ""  # type: ignore[attr-defined] # mypy does not follow
         raise TypeError(f"handle.preemptor() takes an object of PreemptionRules, not {rules!r}{remedy}")
     kind = type(rules)
+    if not is_foreign(kind):
+        return ()  # as in `wrong_parameters`
     for name, parameters in _RULES.items():
         wrong = _wrong_call(f"class {kind.__name__}", kind, PreemptionRules, name, parameters)
         if wrong:

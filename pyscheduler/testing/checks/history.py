@@ -173,7 +173,7 @@ class _UndeclaredRequests(AlwaysAllow):
                     "resourceNames": [*rule.resource_names],
                 }
             )
-            for rule in (*(need.rule for need in scheduler.needs), *event_writer.RULES)
+            for rule in (*(need.rule for need in scheduler.needs()), *event_writer.RULES)
         ]
 
     def authorize(self, user: User, asked: Attributes, *, note: bool = False) -> Decision:
