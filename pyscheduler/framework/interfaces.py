@@ -18,13 +18,13 @@ import attrs
 from pyscheduler.framework.reuse import Reuse
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Collection, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from pyscheduler.api import Pod, ResourceKind, Wire
-    from pyscheduler.framework.cycle_state import CycleState
+    from pyscheduler.framework.cycle_state import AfterFailure, CycleState
     from pyscheduler.framework.events import ClusterEventWithHint
     from pyscheduler.framework.group_cycle import GroupVerdict, MemberTree
     from pyscheduler.framework.group_placements import GroupAssignments, GroupInfo, GroupPlacement, PlacementLevels
@@ -480,6 +480,16 @@ class GroupCyclePlugin(Plugin):
     def places_missing(self, group: Hashable) -> int:
         """Return how many members without a place must find one before the group can start; 1 where that is unknown."""
         return 1
+
+    def shared_failure(self, pod: Pod) -> Callable[[AfterFailure], None] | None:
+        """Return a function that does what this plugin does if a member of a group is tried and no node has room.
+
+        The scheduler may call it instead of an attempt, if a pod like this one has just found no room. It has the
+        effects of PreFilter and PostFilter in such an attempt. Return None if the plugin does not serve the group of
+        the pod, if PreFilter would reject the pod, or if PostFilter would concern other pods, such as members that wait
+        at Permit.
+        """
+        return None
 
     def member_tree(self, group: Hashable) -> MemberTree | None:
         """Return the parts of a group that have minimums of their own; None for a group without such parts."""

@@ -207,7 +207,7 @@ class Profile:
         """Begin the wait at Permit. The binding cycle that ends it, with `wait_on_permit`, must follow."""
         return self._dependencies.waiting_pods.add(pod, node_name=node_name, profile_name=self.name, timeouts=timeouts)
 
-    @property
+    @cached_property
     def group_cycle_plugins(self) -> tuple[GroupCyclePlugin, ...]:
         """Return the plugins that have groups of pods scheduled in one cycle."""
         return tuple(plugin for plugin in self.plugins.values() if isinstance(plugin, GroupCyclePlugin))

@@ -2,6 +2,10 @@
 
 After a pod has failed, retries of equal pods fail without an attempt, as long as no node has room for such a pod.
 
+Members of groups share failures with members of any group, if their plugin can repeat the effects of such an attempt on
+the group (`GroupCyclePlugin.shared_failure`). It cannot if members of the group wait at Permit: then they would be
+rejected. A member that must be tried, because its group may find room for some members, is tried.
+
 Differs from kube-scheduler, which tries each of the equal pods.
 """
 
@@ -14,17 +18,21 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 import attrs
 
 from kube_objects.claims import uses_storage
+from pyscheduler.framework.cycle_state import AfterFailure
+from pyscheduler.framework.errors import PLUGIN_FAILURES
 from pyscheduler.framework.interfaces import SignPlugin
+from pyscheduler.framework.plugin_failures import GROUP_CYCLE
 from pyscheduler.framework.profile import ExtensionPoint
 from pyscheduler.runtime.cooperative_yield import CooperativeYield, run_now
 from pyscheduler.scheduler.failure import pending_version
-from pyscheduler.scheduler.room import has_room
+from pyscheduler.scheduler.room import has_room, is_rejected_again
 from pyscheduler.scheduler.work import Work, WorkResult
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from pyscheduler.api import Pod
+    from pyscheduler.framework.interfaces import GroupCyclePlugin
     from pyscheduler.framework.pod_info import QueuedPodInfo
     from pyscheduler.runtime.permit.waiting_pods import WaitingPodMap
     from pyscheduler.runtime.preemption.search import Preemption
@@ -49,6 +57,8 @@ class _Kind:
     """
 
     twin: str = ""
+    #: Whether these are members of groups.
+    is_grouped: bool = False
     #: The state of the cluster in that attempt, and its number of nodes.
     generation: int = 0
     node_count: int = 0
@@ -135,7 +145,7 @@ class QueuedPods:
             return
         if key not in self._kinds and len(self._kinds) >= _KINDS:
             self._kinds.clear()
-        kind = self._kinds.setdefault(key, _Kind())
+        kind = self._kinds.setdefault(key, _Kind(is_grouped=_is_grouped(queued)))
         kind.twin, kind.generation, kind.node_count = queued.pod.uid, self.scheduling.snapshot.generation, nodes
         kind.step = (self.scheduling.pipeline.next_start - start) % nodes
         kind.searches = [(each, each.draws) for each in profile.preemptors.values() if each.draws]
@@ -150,13 +160,48 @@ class QueuedPods:
         key = _key_of(profile, queued)
         kind = self._kinds.get(key) if key is not None else None
         queued.kind = (queued.pod_info, kind) if kind is not None else None
-        if kind is None or not self._has_failed(kind, queued) or has_room(self.scheduling, profile, queued):
+        if kind is None or not self._has_failed(kind, queued) or self._has_extenders(queued.pod):
             return False
-        if self.scheduling.snapshot.generation == kind.generation:
+        if kind.is_grouped and self._group_failure(profile, queued.pod) is None:
+            return False
+        if not is_rejected_again(self.scheduling, profile, queued):
+            return False
+        if self.scheduling.snapshot.generation == kind.generation and not kind.is_grouped:
             return True
-        # Pods of a lower priority may have been placed since then.
+        # Pods of a lower priority may have been placed since then. A group that may preempt is rehearsed.
         turns = CooperativeYield(self.scheduling.clock)
         return not any(run_now(each.may_have_victims(queued.pod, turns)) for each in profile.preemptors.values())
+
+    def _has_extenders(self, pod: Pod) -> bool:
+        """Return True if an extender has a say about the pod: its answers may differ between equal pods."""
+        extenders = self.scheduling.pipeline.extenders
+        return extenders is not None and extenders.have_a_say(pod)
+
+    def _group_failure(self, profile: Profile, pod: Pod) -> Callable[[AfterFailure], None] | None:
+        """Return what repeats the effects of a failed attempt of a member on its group; None if it must be tried."""
+        if self.scheduling.queue.nominator.nodes:
+            return None  # the attempt looks at the members that wait for victims to end
+        for plugin in profile.group_cycle_plugins:
+            try:
+                repeat = plugin.shared_failure(pod)
+            except PLUGIN_FAILURES as error:
+                self._report(error, plugin, pod)
+                continue
+            if repeat is not None:
+                return partial(self._repeat, repeat, plugin, pod)
+        return None
+
+    def _repeat(
+        self, repeat: Callable[[AfterFailure], None], plugin: GroupCyclePlugin, pod: Pod, after: AfterFailure
+    ) -> None:
+        try:
+            repeat(after)
+        except PLUGIN_FAILURES as error:
+            self._report(error, plugin, pod)
+
+    def _report(self, error: BaseException, plugin: GroupCyclePlugin, pod: Pod) -> None:
+        about, call = f"pod={pod.key}", plugin.shared_failure
+        self.scheduling.plugin_failures.report(error, plugin=plugin.name, point=GROUP_CYCLE, about=about, call=call)
 
     def _has_failed(self, kind: _Kind, queued: QueuedPodInfo) -> bool:
         """Return True if another pod of this kind failed since this pod was moved, and sleeps."""
@@ -197,12 +242,16 @@ class QueuedPods:
         pod = queued.pod
         if info is not queued.pod_info or not isinstance(kind, _Kind) or pod.metadata.deletion_timestamp:
             return False  # it is looked at in a work of its own
+        if kind.is_grouped != _is_grouped(queued):
+            return False
         if kind not in known:
             known[kind] = self._is_hopeless(self.profiles[pod.scheduler_name], queued)
             return known[kind]
         if queued.woken_by or not (queued.moved_by or queued.was_flushed):
             return False
-        return known[kind] and self._has_failed(kind, queued)
+        if not (known[kind] and self._has_failed(kind, queued)):
+            return False
+        return not kind.is_grouped or self._group_failure(self.profiles[pod.scheduler_name], pod) is not None
 
     def _share_failure(self, queued: QueuedPodInfo) -> None:
         """Return a popped pod to the queue as if it had been tried."""
@@ -211,15 +260,24 @@ class QueuedPods:
 
     def _share_next(self, queued: QueuedPodInfo) -> None:
         """Let the next pod fail as if it had been tried."""
+        if _kind_of(queued).is_grouped:
+            # The failure of its group changes the order of the queue.
+            popped = self.scheduling.queue.pop()
+            assert popped is queued, "there is a next pod"
+            self._share_failure(popped)
+            return
         self._repeat_effects(queued)
         self.scheduling.queue.fail_first()
 
     def _repeat_effects(self, queued: QueuedPodInfo) -> None:
-        _, kind = queued.kind or (None, None)
-        assert isinstance(kind, _Kind), "the kind is known"
-        pipeline = self.scheduling.pipeline
+        kind, pipeline = _kind_of(queued), self.scheduling.pipeline
         pipeline.next_start = (pipeline.next_start + kind.step) % kind.node_count
-        if kind.generation == self.scheduling.snapshot.generation:
+        if kind.is_grouped:
+            repeat = self._group_failure(self.profiles[queued.pod.scheduler_name], queued.pod)
+            assert repeat is not None, "nothing has changed since it was looked for"
+            queued.after_failure = AfterFailure()
+            repeat(queued.after_failure)
+        elif kind.generation == self.scheduling.snapshot.generation:
             for preemption, draws in kind.searches:
                 preemption.repeat(draws)
 
@@ -237,14 +295,26 @@ class QueuedPods:
         return self.scheduling.cache.is_assumed(pod.uid)
 
 
+def _kind_of(queued: QueuedPodInfo) -> _Kind:
+    _, kind = queued.kind or (None, None)
+    assert isinstance(kind, _Kind), "the kind is known"
+    return kind
+
+
+def _is_grouped(queued: QueuedPodInfo) -> bool:
+    return queued.after_failure is not None and queued.after_failure.serve_backoff
+
+
 def _key_of(profile: Profile, queued: QueuedPodInfo) -> Hashable | None:
     """Return what pods have in common for which PostFilter has the same result; None if no other pod is like this one.
 
-    A member of a group concerns the plugin that serves the group: its failure may end the waits of other members.
+    A member that the plugin of its group rejected did not fail for lack of room.
     """
     pod, spec = queued.pod, queued.pod.spec
-    after, affinity = queued.after_failure, spec.affinity
-    if (after is not None and after.serve_backoff) or uses_storage(pod) or spec.topology_spread_constraints:
+    affinity, is_grouped = spec.affinity, _is_grouped(queued)
+    if is_grouped and any(plugin.name in queued.rejectors for plugin in profile.group_cycle_plugins):
+        return None
+    if uses_storage(pod) or spec.topology_spread_constraints:
         return None
     if affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None):
         return None
@@ -253,7 +323,9 @@ def _key_of(profile: Profile, queued: QueuedPodInfo) -> Hashable | None:
     key = profile.equivalence_key(pod)
     # Labels matter to the anti-affinity of others only: pods that have constraints of their own are left out above.
     labels = frozenset(pod.labels.items()) if profile.snapshot.nodes_with_anti_affinity_pods else None
-    return None if key is None else (profile.name, key, pod.namespace, pod.priority, spec.preemption_policy, labels)
+    if key is None:
+        return None
+    return profile.name, key, pod.namespace, pod.priority, spec.preemption_policy, labels, is_grouped
 
 
 def _has_unknown_post_filter(profile: Profile) -> bool:

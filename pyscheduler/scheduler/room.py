@@ -24,21 +24,40 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 
-__all__ = ["has_room", "places_by_node"]
+__all__ = ["has_room", "is_rejected_again", "places_by_node"]
 
 
 def has_room(scheduling: SchedulingCycle, profile: Profile, queued: QueuedPodInfo) -> bool:
     """Return True if the pod would find room, and as many pods like it as its group needs (`AfterFailure.room_for`)."""
     wanted = queued.after_failure.room_for if queued.after_failure is not None else 0
-    scheduling.cache.update_snapshot(scheduling.snapshot)
-    state = CycleState(Trial(TrialKind.QUESTION))
     try:
-        feasible = feasible_nodes(profile, state, queued.pod, scheduling.snapshot.nodes)
+        feasible = _feasible(scheduling, profile, queued)
     except PluginError:
         return True  # the attempt reports the error
     except FitError as error:
         return profile.others_may_help(error.diagnosis.node_statuses)
     return wanted <= 1 or _places(feasible, queued.pod_info) >= wanted
+
+
+def is_rejected_again(scheduling: SchedulingCycle, profile: Profile, queued: QueuedPodInfo) -> bool:
+    """Return True if no node takes the pod, and the plugins that reject it are those of its last attempt."""
+    try:
+        _feasible(scheduling, profile, queued)
+    except PluginError:
+        return False
+    except FitError as error:
+        found = error.diagnosis
+        is_same = found.unschedulable_plugins == queued.unschedulable_plugins
+        is_same &= found.pending_plugins == queued.pending_plugins
+        return is_same and not profile.others_may_help(found.node_statuses)
+    return False
+
+
+def _feasible(scheduling: SchedulingCycle, profile: Profile, queued: QueuedPodInfo) -> Nodes:
+    """Return the nodes that take the pod now; raise `FitError` if there is none, `PluginError` if a plugin failed."""
+    scheduling.cache.update_snapshot(scheduling.snapshot)
+    state = CycleState(Trial(TrialKind.QUESTION))
+    return feasible_nodes(profile, state, queued.pod, scheduling.snapshot.nodes)
 
 
 def _places(nodes: Nodes, info: PodInfo) -> int:

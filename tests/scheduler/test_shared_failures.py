@@ -14,24 +14,28 @@ from hypothesis import settings
 from pyscheduler.api import Node, Pod
 from pyscheduler.framework import QueuedPodInfo
 from pyscheduler.framework.errors import APIError
+from pyscheduler.framework.plugin_failures import PluginFailures
+from pyscheduler.podgroup import DIALECTS, DialectTable
 from pyscheduler.runtime.cooperative_yield import run_now
 from pyscheduler.scheduler.queued_pods import QueuedPods
 from pyscheduler.scheduler.scheduling_cycle import SchedulingCycle
 from pyscheduler.testing import FakeCluster, FakeFramework
+from pyscheduler_coscheduling.plugin import Coscheduling
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 PLAIN = "profiles: [{schedulerName: pyscheduler}]"
-CONFIGS = {
-    "default": PLAIN,
-    "sampling": "percentageOfNodesToScore: 5\n" + PLAIN,
-    "coscheduling": """profiles:
+COSCHEDULING = """profiles:
 - schedulerName: pyscheduler
   plugins:
     queueSort: {disabled: [{name: "*"}], enabled: [{name: Coscheduling}]}
     multiPoint: {enabled: [{name: Coscheduling}]}
   pluginConfig:
   - {name: Coscheduling, args: {deniedPGExpirationTimeSeconds: 0, permitWaitingTimeSeconds: 60}}
-""",
+"""
+CONFIGS = {
+    "default": PLAIN,
+    "sampling": "percentageOfNodesToScore: 5\n" + PLAIN,
+    "coscheduling": COSCHEDULING,
     "gang": """profiles:
 - schedulerName: pyscheduler
   plugins:
@@ -39,6 +43,13 @@ CONFIGS = {
     multiPoint: {enabled: [{name: Gang}]}
 """,
 }
+#: For histories of groups: a group that failed is refused for some seconds, or is not.
+GROUP_CONFIGS = {
+    "coscheduling": COSCHEDULING,
+    "windows": COSCHEDULING.replace("TimeSeconds: 0", "TimeSeconds: 2"),
+}
+#: What scheduler-plugins declares groups with.
+POD_GROUP = DialectTable(DIALECTS).named("sigs").kinds[0]
 #: What pods ask for: few kinds, so that many are alike.
 KINDS: tuple[dict[str, Any], ...] = (
     {"requests": {"cpu": "1"}},
@@ -50,14 +61,19 @@ EVENTS: tuple[str, ...] = (
     *("add", "add", "add", "add_group", "free", "free", "free", "delete_waiting", "grow", "cordon", "add_node"),
     *("label", "gate", "open", "nominate", "flush"),
 )
+#: Mostly groups, which need more room than there is.
+GROUP_EVENTS: tuple[str, ...] = ("add", "add_pod_group", "add_pod_group", "add_pod_group", *EVENTS)
 
 
 class History:
     """A cluster that is too small, and what happens to it; the same for the same seed."""
 
-    def __init__(self, seed: int, config: str, *, priorities: tuple[int, ...] = (0,)) -> None:
+    def __init__(
+        self, seed: int, config: str, *, priorities: tuple[int, ...] = (0,), events: tuple[str, ...] = EVENTS
+    ) -> None:
         self.rng = random.Random(seed)
         self.priorities = priorities
+        self.events = events
         self.config = config
         self.number = 0
         #: When, which pod got which node.
@@ -67,15 +83,17 @@ class History:
     async def run(self, steps: int) -> None:
         """Let things happen, and note the facts after each."""
         self.cluster = FakeCluster(seed=1)
+        self.cluster.serve(POD_GROUP)
         for _ in range(3 if self.config != "sampling" else 105):
             self.add_node()
-        self.framework: FakeFramework = self.cluster.framework(config=HEADER + CONFIGS[self.config], seed=3)
+        config = HEADER + (CONFIGS | GROUP_CONFIGS)[self.config]
+        self.framework: FakeFramework = self.cluster.framework(config=config, seed=3)
         try:
             await self.framework.start()
             self.add(count=30 if self.config != "sampling" else 240)
             for _ in range(steps):
                 with contextlib.suppress(APIError):  # the object may be gone
-                    more = getattr(self, self.rng.choice(EVENTS))()
+                    more = getattr(self, self.rng.choice(self.events))()
                     if more is not None:
                         await more
                 await self.framework.settle()
@@ -99,6 +117,7 @@ class History:
                 info.rejectors,
                 info.was_flushed,
                 queue.nominator.node_of(info.pod.uid),
+                (after.serve_backoff, after.room_for) if (after := info.after_failure) is not None else None,
             )
             for info in queue.sub_queues
         } | {"": (self.framework.scheduler.scheduling.pipeline.next_start,)}
@@ -124,6 +143,19 @@ class History:
             prefix = "pod-group.scheduling.sigs.k8s.io/"
             labels = {f"{prefix}name": group, f"{prefix}min-available": str(size)}
             self.cluster.add_pod(f"p{self.number}", requests=requests, annotations=about, labels=labels)
+
+    def add_pod_group(self) -> None:
+        """Add a group that a PodGroup declares; its members mostly ask for the same."""
+        self.number += 1
+        group, size = f"g{self.number}", self.rng.randrange(2, 7)
+        kind, priority = self.rng.choice(KINDS), self.rng.choice(self.priorities)
+        about = {"apiVersion": POD_GROUP.api_version, "kind": POD_GROUP.kind, "spec": {"minMember": size}}
+        self.cluster.add({**about, "metadata": {"name": group, "namespace": "default"}}, POD_GROUP.type)
+        for _ in range(size):
+            self.number += 1
+            asked = self.rng.choice(KINDS) if self.rng.random() < 0.1 else kind
+            labels = {**asked.get("labels", {}), "scheduling.x-k8s.io/pod-group": group}
+            self.cluster.add_pod(f"p{self.number}", priority=priority, **{**asked, "labels": labels})
 
     async def free(self) -> None:
         """Delete pods with a node, one after the other: the order of simultaneous events depends on what is written."""
@@ -183,6 +215,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     def sharing(self: QueuedPods, queued: QueuedPodInfo) -> None:
         found["shared"] += 1
         found["shared flushed"] += queued.was_flushed
+        found["shared in groups"] += queued.after_failure is not None and queued.after_failure.serve_backoff
         share(self, queued)
 
     async def counting(self: SchedulingCycle, profile: Any, queued: QueuedPodInfo) -> Any:
@@ -232,9 +265,9 @@ WAYS: dict[str, dict[str, Any]] = {
 WRONG: list[str] = []
 
 
-def play(seed: int, config: str, way: str = "", *, steps: int = 25, priorities: tuple[int, ...] = (0,)) -> History:
+def play(seed: int, config: str, way: str = "", *, steps: int = 25, **keywords: Any) -> History:
     """Return a history in which pods share failures, or are tried in some way."""
-    history = History(seed, config, priorities=priorities)
+    history = History(seed, config, **keywords)
     reserve = SchedulingCycle.reserve
 
     def noting(self: SchedulingCycle, attempt: Any, placement: Any) -> Any:
@@ -287,6 +320,27 @@ def test_shared_failures_change_no_preemption(counts: Counter[str]) -> None:
     assert counts["shared"] > 20, counts
 
 
+def test_shared_failures_of_members_change_no_decision(counts: Counter[str]) -> None:
+    """Members of groups that wait for room fail together, and their groups are retried in the same order."""
+    assert_equal(2, "coscheduling", at_each_turn=True, steps=15, events=GROUP_EVENTS)
+    assert counts["shared in groups"] > 10, counts
+
+
+def test_members_are_tried_if_their_plugin_fails(counts: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of `shared_failure` is reported and costs the shortcut, not the attempt."""
+    error = RuntimeError("no idea")
+
+    def fail(*_: object) -> None:
+        raise error
+
+    reported: list[BaseException] = []
+    monkeypatch.setattr(Coscheduling, "shared_failure", fail)
+    monkeypatch.setattr(PluginFailures, "report", lambda _, error, **__: reported.append(error))
+    assert_equal(2, "coscheduling", steps=15, events=GROUP_EVENTS)
+    assert error in reported
+    assert not counts["shared in groups"]
+
+
 #: Histories from each seed on; `make test` plays two.
 COUNT = settings.default.max_examples // 5
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(20, 200, 20))]
@@ -300,3 +354,14 @@ def test_two_hundred_histories_are_equal(seed: int, counts: Counter[str]) -> Non
         config = sorted(CONFIGS)[each % len(CONFIGS)] if each % 5 else "default"
         assert_equal(each, config, steps=15, priorities=(0,) if each % 5 else (0, 0, 10, 100))
     assert counts["shared"] > 10 * COUNT, counts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_two_hundred_histories_of_groups_are_equal(seed: int, counts: Counter[str]) -> None:
+    """Of groups that find room, and of groups that do not; some may preempt."""
+    for each in range(seed, seed + 3 * COUNT):
+        priorities = (0,) if each % 5 else (0, 0, 10, 100)
+        config = sorted(GROUP_CONFIGS)[each % 2]
+        assert_equal(each, config, steps=15, priorities=priorities, events=GROUP_EVENTS)
+    assert counts["shared in groups"] > COUNT, counts

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from kube_objects.durations import format_duration
@@ -47,10 +48,11 @@ from pyscheduler_quota.controller import WAIT, QuotaReservations, reservation_ru
 from pyscheduler_quota.quotas import RESOURCE_QUOTAS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
     from pyscheduler.api import Pod, ResourceKind
     from pyscheduler.framework import (
+        AfterFailure,
         ClusterEventWithHint,
         CycleState,
         GroupVerdict,
@@ -209,8 +211,7 @@ class Coscheduling(
         yields = self._deadlocks.refusal(group)
         refusal = yields or self._refusal(group, pod, nodes)
         if not refusal:
-            self._deadlocks.tried(pod)
-            self.members.tried(group, pod)
+            self._tried(group, pod)
             return None
         if yields:
             state.write(_YIELDS, True)
@@ -224,6 +225,10 @@ class Coscheduling(
         if group is None or not group.group.min_resources:
             return ""
         return room_text(group.group.min_resources, nodes, self.members.placed(group))
+
+    def _tried(self, group: GroupState, pod: Pod) -> None:
+        self._deadlocks.tried(pod)
+        self.members.tried(group, pod)
 
     def _refusal(self, group: GroupState, pod: Pod, nodes: Nodes) -> str:
         members, key = self.members, group.id
@@ -291,15 +296,50 @@ class Coscheduling(
         if quorum.is_small_gap(group, self.args.pod_group_reject_percentage):
             return _NOTHING
         members.roll_back(group, "optimistic rejection in PostFilter")
-        back_off = quorum.has_members(group) and self.args.pod_group_backoff_seconds > 0
         if was_tried:
-            members.fail(group, back_off=back_off)
-            self._listen_for_room(state, group, pod)
+            self._fail(group, pod, state.get(AFTER_FAILURE))
         else:
             # Not denied, so that the group is tried as soon as the missing member comes.
-            members.refused(group, back_off=back_off)
+            members.refused(group, back_off=self._backs_off(group))
         reason = f"PodGroup {group.id} gets rejected due to Pod {pod.name} is unschedulable even after PostFilter"
         return None, Status.unschedulable(reason)
+
+    def _backs_off(self, group: GroupState) -> bool:
+        return quorum.has_members(group) and self.args.pod_group_backoff_seconds > 0
+
+    def _fail(self, group: GroupState, pod: Pod, after: AfterFailure | None) -> None:
+        """Record that a member did not fit; let one such member listen for room, unless the group is in a window."""
+        members = self.members
+        members.fail(group, back_off=self._backs_off(group))
+        if after is not None and not members.failures.is_refused(group.id):
+            after.room_for = members.places_to_listen_for(group, pod)
+
+    def shared_failure(self, pod: Pod) -> Callable[[AfterFailure], None] | None:
+        group = self.members.of(pod)
+        if group is None or self._group_cycle.enabled or self._may_end_otherwise(group, pod):
+            return None
+        return partial(self._repeat_failure, group, pod)
+
+    def _may_end_otherwise(self, group: GroupState, pod: Pod) -> bool:
+        """Return True if a member that finds no node may be rejected by PreFilter, or not fail its group only."""
+        members, key = self.members, group.id
+        if not group.group.is_declared or members.failures.is_refused(key) or self._deadlocks.refusal(group):
+            return True
+        if members.waiting.of(key) or quorum.is_satisfied(group):
+            return True
+        if group.group.min_resources and key not in members.permitted:
+            return True
+        if quorum.is_small_gap(group, self.args.pod_group_reject_percentage):
+            return True
+        refusal = quorum.stray(group, pod) or quorum.shortage(group, pod)
+        return bool(refusal or quorum.conflict(group, pod, frozenset(self._profiles)) or members.waits_for_quota(group))
+
+    def _repeat_failure(self, group: GroupState, pod: Pod, after: AfterFailure) -> None:
+        after.serve_backoff = True
+        self._compare_priority(group, pod)
+        self._tried(group, pod)
+        self._deadlocks.tried(pod)
+        self._fail(group, pod, after)
 
     # --- Permit
 
@@ -375,12 +415,6 @@ class Coscheduling(
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         if self.members.of(pod) is not None:
             self._statuses.bound(pod)
-
-    def _listen_for_room(self, state: CycleState, group: GroupState, pod: Pod) -> None:
-        """Let one member that does not fit say how much room its group needs, unless the group is in a window."""
-        members, after = self.members, state.get(AFTER_FAILURE)
-        if after is not None and not members.failures.is_refused(group.id):
-            after.room_for = members.places_to_listen_for(group, pod)
 
     def _serve_backoff(self, state: CycleState) -> None:
         after = state.get(AFTER_FAILURE)

@@ -182,3 +182,22 @@ async def test_room_held_during_a_failure_wakes_the_group_when_freed(world: Any)
     assert world.states("small").get("bound", 0) == 0
     await world.clock.advance(45)
     assert world.states("small") == {"bound": 3}
+
+
+async def test_members_share_a_failure_only_if_no_member_waits(world: Any) -> None:
+    """A failure that would reject waiting members, or that PreFilter would prevent, needs an attempt."""
+    await world.start_with_group(3, nodes=2, pods=3, podGroupRejectPercentage=40, deniedPGExpirationTimeSeconds=0)
+    assert world.states("g") == {"waiting": 2, "pending": 1}
+    world.group("full", 2, pods=2)
+    world.group("few", 4, pods=2)
+    await world.settle()
+    shared = {name: world.plugin.shared_failure(world.cluster.pod(name)) for name in ("g-2", "full-0", "few-0")}
+    assert [name for name, repeat in shared.items() if repeat is not None] == ["full-0"]
+
+
+async def test_members_in_a_window_share_no_failure(world: Any) -> None:
+    """PreFilter refuses them: that is another failure."""
+    await world.start_with_group(2, nodes=1, cpu="500m", deniedPGExpirationTimeSeconds=20)
+    assert world.plugin.shared_failure(world.cluster.pod("g-0")) is None
+    await world.settle(25)
+    assert world.plugin.shared_failure(world.cluster.pod("g-0")) is not None
