@@ -1,4 +1,4 @@
-"""Compute for how many pods of a group the nodes must have room before a retry of the group can succeed."""
+"""Compute how many equal members of a group need room before a retry of the group can succeed."""
 
 from __future__ import annotations
 

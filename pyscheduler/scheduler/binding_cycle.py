@@ -1,7 +1,7 @@
 """The binding cycle: a coroutine that binds one pod to its reserved node.
 
-It waits at Permit and runs PreBind, Bind and PostBind. If a step up to Bind fails, the reservation is undone, and the
-pod returns to the queue.
+It waits at Permit and runs PreBind, Bind and PostBind. If a step before PostBind fails, the reservation is undone, and
+the pod returns to the queue.
 
 Differs from kube-scheduler: if every Bind plugin skips the pod, pyscheduler reports an error on the pod.
 Source: kube-scheduler 1.36, `bindingCycle`.

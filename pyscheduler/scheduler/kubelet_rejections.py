@@ -1,7 +1,7 @@
 """Count the bound pods that a kubelet refuses to run, for example with the reason `OutOfcpu`.
 
-The scheduler does not watch failed pods, so a pod that a kubelet refuses disappears from the watch. The scheduler
-therefore reads a bound pod that disappears before it has a container.
+The scheduler does not watch failed pods, so a pod that a kubelet refuses disappears from the watch. If a bound pod
+disappears before it has a container, the scheduler therefore reads the pod from the API server.
 """
 
 from __future__ import annotations

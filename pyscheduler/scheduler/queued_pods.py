@@ -1,10 +1,8 @@
 """The work that comes from the queue: the next pod, alone or with all pods of its group.
 
-After a pod has failed, retries of equal pods fail without an attempt, as long as no node has room for such a pod.
-
-Members of groups share failures with members of any group, if their plugin can repeat the effects of such an attempt on
-the group (`GroupCyclePlugin.shared_failure`). It cannot if members of the group wait at Permit: then they would be
-rejected. A member that must be tried, because its group may find room for some members, is tried.
+If a pod failed, and still no node has room for it, retries of equal pods share its failure. The equal pods return to
+the queue without an attempt. Members of a group share failures only if the plugin of the group allows it
+(`GroupCyclePlugin.shared_failure`).
 
 Differs from kube-scheduler, which tries each of the equal pods.
 """

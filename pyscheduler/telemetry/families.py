@@ -1,9 +1,9 @@
 """kube-scheduler's metric families: names, labels, stability, help and buckets, as its `/metrics` page shows them.
 
 This module is a table; `metrics` records the values. Names that begin with `pyscheduler_` are pyscheduler's own.
-Source: kube-scheduler 1.36, `pkg/scheduler/metrics`; the component-base metrics `restclient`, `leaderelection`,
-`feature`, `version`, `compatversion` and those of the metrics registry; the metrics that the library k8s.io/apiserver
-keeps of requests to the scheduler's HTTPS port (see `request_metrics`).
+Source: kube-scheduler 1.36, `pkg/scheduler/metrics`; component-base (its metrics `restclient`, `leaderelection`,
+`feature`, `version`, `compatversion`, and those of its registry); k8s.io/apiserver (its metrics of requests, see
+`request_metrics`).
 """
 
 from __future__ import annotations

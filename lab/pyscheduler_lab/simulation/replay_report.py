@@ -1,4 +1,4 @@
-"""Counts and cost of a replay."""
+"""The report of a replay: counts of jobs, scheduling attempts and errors, and the time that the replay took."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ gangs would stay partly bound, and jobs would evict each other without end. A jo
 
     evicted   one of its tasks is evicted        it may not evict the jobs that     something changes from outside,
                                                  took its room                      or the eviction fails
-    back      a job that was evicted is placed   it is not evicted                  its rest and "evicted" have ended
+    back      a job that was evicted is placed   it is not evicted                  it is no longer "evicted", and
+                                                                                    its rest (see below) has ended
 
     in parts  a binding of a gang is lost while  the nodes of lost tasks are        no task is lost, or no task is
               other tasks are bound              promised to it                     bound; after 60 s it is "late"

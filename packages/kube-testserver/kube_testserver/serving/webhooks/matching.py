@@ -1,4 +1,4 @@
-"""The admission webhooks in stored configurations, and the choice of those that are called for a write."""
+"""Find the admission webhooks that the server calls for a write."""
 
 from __future__ import annotations
 
