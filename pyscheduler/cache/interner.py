@@ -1,6 +1,6 @@
 """Small integers that stand for values that many nodes share, such as lists of taints.
 
-With these integers, a plugin can evaluate each distinct value once instead of each node.
+With these integers, a plugin can evaluate each distinct value once, not once for each node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Ask the replica that leads for its configuration, and why a pod waits.
+"""Ask the scheduler for its configuration, and ask its leading replica why a pod waits.
 
-A Service may send a request to a replica that does not lead. So the second question is sent up to 16 times, on new
-connections.
+A Service may send a request to a replica that does not lead. So the question about the pod is sent up to 16 times,
+on new connections.
 """
 
 from __future__ import annotations

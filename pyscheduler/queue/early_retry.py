@@ -6,8 +6,8 @@ Otherwise its backoff continues, and no attempt is counted.
 
 If an early attempt fails, the backoff does not double. Only the wait before the next early attempt doubles.
 
-Differs from kube-scheduler: with the feature gate SchedulerPopFromBackoffQ, kube-scheduler retries these pods as soon
-as activeQ is empty.
+Differs from kube-scheduler: with the feature gate SchedulerPopFromBackoffQ, kube-scheduler retries a rejected pod in
+backoff as soon as activeQ is empty.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
                           │  │                          ▼
                         backoff ◄──event── unschedulable (rejected, or gated)
 
-A plugin that decides about many pods at once can have the pods of its profile held. Held pods wait in `held` instead of
-activeQ, and the plugin takes them by name.
+A plugin that decides about many pods at once can hold back the pods of its profile. These pods wait in `held` instead
+of activeQ, and the plugin takes them by name.
 
 PreEnqueue plugins run before a pod enters activeQ or `held`. If one of them rejects the pod, the pod is gated: it waits
 among the unschedulable pods, until an event that this plugin has registered.

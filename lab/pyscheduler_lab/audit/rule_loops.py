@@ -1,6 +1,6 @@
 """Rules 6 and 7: no pod is evicted twice, jobs do not evict each other in a cycle, and evictions end.
 
-The rules start again after each change that the batch scheduler did not cause, such as a new job.
+After a change that the batch scheduler did not cause, such as a new job, pods may be evicted again.
 """
 
 from __future__ import annotations

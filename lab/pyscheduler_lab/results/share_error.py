@@ -1,4 +1,4 @@
-"""Measure by how many GPUs the teams were below their fair shares during a replay."""
+"""Compute how far the teams were below their fair shares of the GPUs during a replay."""
 
 from __future__ import annotations
 

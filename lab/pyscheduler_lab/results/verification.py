@@ -1,4 +1,4 @@
-"""Repeat the run of a bundle (the folder of a run), and compare the new tables with the stored ones."""
+"""Repeat a recorded run, and compare the new tables with those in the folder of the run (the bundle)."""
 
 from __future__ import annotations
 

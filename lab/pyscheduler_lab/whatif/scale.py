@@ -1,6 +1,6 @@
 """Find the smallest number of new nodes with which every pod that could run gets a node.
 
-A pod is ignored if it stays pending even with one new node for each pending pod.
+To find the pods that could run, one new node is added for each pending pod.
 """
 
 from __future__ import annotations

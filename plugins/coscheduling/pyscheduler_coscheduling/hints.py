@@ -1,7 +1,7 @@
 """Queueing hints: the events after which pods that the plugin rejected are retried.
 
-Source: `EventsToRegister` of scheduler-plugins. This module adds events that give room, such as new nodes and deleted
-pods, and changes of a pod's labels and scheduling gates.
+Source: `EventsToRegister` of scheduler-plugins. This module also registers changes of a pod's labels and scheduling
+gates, and events that give room, such as new nodes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The order of queues when a scheduling round begins, kept from round to round.
 
-The child queues of each queue are in a heap. A heap is built anew only if the cluster's capacity, a queue in the heap,
-or a queue below one of them has changed.
+The child queues of each queue are in a heap. The heap is built anew only if the cluster's capacity or a descendant of
+the queue has changed.
 """
 
 from __future__ import annotations

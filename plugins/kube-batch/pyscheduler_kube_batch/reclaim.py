@@ -1,4 +1,4 @@
-"""The action `reclaim` of kube-batch: evict pods of other queues, for one pending pod of a queue at a time.
+"""The action `reclaim` of kube-batch: evict pods of other queues to make room for a pending pod.
 
 Source: kube-batch `actions/reclaim`.
 """

@@ -1,4 +1,4 @@
-"""`GangSort`: sorts pods by priority, then by a time of their group, so that the members of a group are adjacent.
+"""`GangSort`: sorts pods by priority and time, so that the members of a group are adjacent.
 
 kube-scheduler sorts pods of equal priority by the time at which each pod entered the queue. If the pods of two groups
 arrive alternately, each group may then get half of the nodes that it needs. `GangSort` uses one time for all members of

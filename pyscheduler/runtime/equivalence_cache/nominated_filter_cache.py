@@ -1,4 +1,4 @@
-"""Cache of the nodes where equal pods do not fit because of nominated pods.
+"""Caches the answers of Filter plugins about nodes that have nominated pods.
 
 Without the cache, each attempt would add the nominated pods to the snapshot, run the filters, and remove the pods
 again.

@@ -1,4 +1,4 @@
-"""Run cases about KAI-Scheduler's queues: fair shares of one resource, and cycles in which only GPUs are scarce."""
+"""Run test cases for KAI's queues: fair shares of one resource, and scheduling cycles in which only GPUs are scarce."""
 
 from __future__ import annotations
 

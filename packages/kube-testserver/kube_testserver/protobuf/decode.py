@@ -1,11 +1,12 @@
 """Convert protobuf request bodies to JSON: the wire format, and how Kubernetes uses it.
 
-A body is four magic bytes and an envelope, which names the kind and contains the object. Kubernetes also writes zero
-values in protobuf; Go's JSON has few of them. So the decoder drops zero values, but keeps those of pointer fields.
+A body is four magic bytes and an envelope, which names the kind and contains the object. Kubernetes writes zero
+values in protobuf, but leaves most of them out in JSON. So the decoder drops a zero value, unless the field is a
+pointer in Go.
 
 `fields.json.gz` has the name and the type of each field: ``s`` text, ``i`` integer, ``t`` boolean, ``f`` floating
 point, ``b`` bytes, a message's name, or a type of `_RULES` (`@...`). In front of the type, ``*`` is a pointer, ``[`` a
-list, ``{`` a map with text keys. If a field has no name, JSON shows its fields as fields of the surrounding message.
+list, ``{`` a map with text keys. If a field has no name, its content is merged into the surrounding message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The RBAC and review resources (roles, role bindings, TokenReview ...), as rows of the table of resources."""
+"""The test server's resources for roles, role bindings and reviews, such as TokenReview."""
 
 from __future__ import annotations
 

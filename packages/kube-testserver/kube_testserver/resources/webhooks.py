@@ -1,4 +1,4 @@
-"""The configurations of admission webhooks, as rows of the table of resources."""
+"""The test server's resources for configurations of admission webhooks."""
 
 from __future__ import annotations
 

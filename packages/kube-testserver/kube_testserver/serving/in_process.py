@@ -1,6 +1,6 @@
 """Serve the API without a network, to a client in the same process, for tests and simulation.
 
-During each request, the event loop runs once, so that a burst of requests cannot starve timers and watches.
+Each request first lets the other tasks run, so that a burst of requests cannot starve timers and watches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A heap that compares items only at a push or a pop, although the order of items may change in between."""
+"""A heap for items whose order changes while they wait: it compares them only at a push or a pop."""
 
 from __future__ import annotations
 
