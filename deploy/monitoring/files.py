@@ -1,4 +1,4 @@
-"""The generated files of the chart, by name."""
+"""Generate the alert rules and dashboards as files of the Helm chart."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Opportunistic batching: equal pods that follow each other share one list of nodes, sorted by score.
 
-A pod takes a node from the list only if the pod does not fit on the node of the previous pod. Then the scores of the
-other nodes are still right.
+The list is used only if the previous pod's node is full, because that node's new score is unknown.
 
 Differs from kube-scheduler: pyscheduler drops the list after a node was added or deleted.
 Source: kube-scheduler 1.36, `framework/runtime/batch.go`.

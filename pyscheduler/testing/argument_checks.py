@@ -1,4 +1,4 @@
-"""Check the arguments that tests pass to the test kit; errors of common mistakes say what to write instead."""
+"""Check the arguments that tests pass to the test kit; the error for a common mistake says what to write instead."""
 
 from __future__ import annotations
 

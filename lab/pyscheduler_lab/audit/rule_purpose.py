@@ -1,6 +1,6 @@
 """Rule 4: each eviction makes room for a job that then starts, or removes the rest of a gang that lost members.
 
-If others change the job, its queue or the nodes before the job has started, the rule does not judge the eviction.
+If another program changes the job, its queue or the nodes before the job starts, the eviction is not judged.
 """
 
 from __future__ import annotations

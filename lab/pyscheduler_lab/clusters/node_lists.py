@@ -1,4 +1,4 @@
-"""Read nodes from files: openb's node lists, and what `kubectl get nodes -o yaml` prints."""
+"""Read nodes from files: node lists of Alibaba's trace openb, and what `kubectl get nodes -o yaml` prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Published traces and node lists, each in a folder with its source and terms; and readers of files."""
+"""Published traces and node lists, each in a folder with its source and terms of use, and code that reads them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A bundle: the folder with everything about one run: tables, settings, versions of the code, and input files.
 
-Equal runs have equal tables, byte by byte.
+Runs with the same settings, inputs and code have equal tables, byte by byte.
 """
 
 from __future__ import annotations

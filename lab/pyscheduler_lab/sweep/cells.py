@@ -1,6 +1,6 @@
-"""Run a cell (one run of a sweep), unless the folder of the sweep has its results already.
+"""Run a cell (one run of a sweep), unless the folder of the sweep has the cell's results already.
 
-Stored results count only if they are complete, and have the same settings, inputs and code.
+Stored results count only if they are complete, and the settings, inputs and code have not changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The kinds that batch profiles read besides groups and queues, and the RBAC rules for evictions, groups and queues."""
+"""The kinds that batch profiles read, except groups and queues; and the RBAC rules for evictions and other writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies of KAI that need little or no code here, and its generators of eviction plans. KAI calls both plugins.
+"""Policies of KAI that need little or no code here, and the generators that propose victims to actions.
 
 Some policies have no effect. They exist so that configuration files of KAI, which name them, are valid.
 

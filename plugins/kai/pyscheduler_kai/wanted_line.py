@@ -1,4 +1,4 @@
-"""Compute the order of a few wanted jobs (those that a simulation places), without taking the other jobs one by one."""
+"""Compute the order in which a few given (wanted) jobs are placed, without a loop over all waiting jobs."""
 
 from __future__ import annotations
 

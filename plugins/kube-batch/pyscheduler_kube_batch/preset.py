@@ -1,4 +1,4 @@
-"""The preset `kube-batch`: the default actions and policies of kube-batch, and the names that a configuration may use.
+"""The preset `kube-batch`: kube-batch's default actions and policies, and all those that a configuration may name.
 
 Sources: kube-batch `pkg/scheduler/util.go` and its plugins.
 """

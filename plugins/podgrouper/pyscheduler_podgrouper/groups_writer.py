@@ -1,7 +1,6 @@
 """Write planned pod groups to the API server, and make pods members of them.
 
-The scheduler's own record of groups gets the groups at once, so the pods can be scheduled before the watch reports the
-changes.
+The scheduler's cache of groups is updated at once, so the pods can be scheduled before the watch reports the changes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Limit the devices that the resource claims of a queue's pods get, as Volcano's policy `capacity` does.
+"""Limit the devices that a queue's pods get through resource claims, as Volcano's policy `capacity` does.
 
 The limits are the entries `deviceclass/NAME` and `DIMENSION.deviceclass/NAME` in `capability` of a queue.
 

@@ -4,7 +4,7 @@ As in TCP (RFC 5681), the limit grows slowly and shrinks fast. It begins at 64, 
 request, for example with 429, the limit falls to half of the number of requests that were in flight. A write that takes
 unusually long also halves the limit. With a limit of 20, it takes 20 good answers to raise the limit to 21.
 
-Bindings, evictions, nominations and reads have precedence over other statuses and conditions. Events come last.
+Most writes of a status have lower precedence than other requests. Events come last.
 Informers and requests for the lease have no limit.
 
 Differs from kube-scheduler: client-go limits requests per second, and leaves the number in flight to the server.

@@ -1,7 +1,6 @@
 """Score nodes by how full the pod's claims would make their storage (feature gate StorageCapacityScoring, alpha).
 
-The utilisation is the storage that the claims request, divided by the capacity of the chosen volumes, or by the free
-capacity for new volumes. The plugin's arg `shape` maps the utilisation to a score.
+The plugin's arg `shape` maps this utilisation to a score.
 Source: kube-scheduler 1.36, `volumebinding/scorer.go`.
 """
 

@@ -1,4 +1,4 @@
-"""Count how often random steps call the checked plugin: a plugin that is never called would pass every check."""
+"""Count the calls of the plugin under test: a plugin that is never called would pass every check."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Draw random histories: steps that make a small cluster, add pods made from a few templates, and cause other events.
 
-In a small cluster with many equal pods, pods soon wait, or reuse a plugin's cached answers.
+The cluster is small so that pods must wait, and many pods are equal so that cached answers are reused.
 """
 
 from __future__ import annotations

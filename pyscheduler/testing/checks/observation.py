@@ -1,4 +1,4 @@
-"""`Observation`: what one run of random steps has shown about the checked plugin, and the step that was running."""
+"""`Observation`: the findings about the plugin under test in one run of random steps, and the current step."""
 
 from __future__ import annotations
 

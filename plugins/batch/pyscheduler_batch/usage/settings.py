@@ -1,4 +1,4 @@
-"""Read the settings for the past use of queues, which KAI calls `usageDBConfig`: who counts it, and over which time.
+"""Read KAI's settings `usageDBConfig`, which say how to count the resources that queues used in the past.
 
 Source: KAI-Scheduler `pkg/scheduler/cache/usagedb/api`, `usagedb/hub.go`, `usagedb/prometheus`.
 """

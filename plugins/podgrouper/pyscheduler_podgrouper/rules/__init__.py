@@ -1,1 +1,1 @@
-"""The rules of workload kinds, one module for each family of kinds."""
+"""Rules for grouping the pods of each kind of workload, one module for each family of kinds."""
