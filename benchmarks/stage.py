@@ -1,4 +1,4 @@
-"""Create the objects of a case on an embedded cluster, change some of them during the run, and restore the cluster."""
+"""Create the objects of a benchmark, change some during a measurement, and restore them for the next measurement."""
 
 from __future__ import annotations
 

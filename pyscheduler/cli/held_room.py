@@ -1,4 +1,4 @@
-"""The rows of `explain` about room on nodes that is held for nominated pods, or by evicted pods that still exist."""
+"""The rows of `explain` about pods that hold room on nodes: nominated pods, and evicted pods that still exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validate a completed configuration, with kube-scheduler's messages.
+"""Validate a configuration after its defaults were filled in, with kube-scheduler's messages.
 
 Differs from kube-scheduler: this module also rejects a plugin without a name and bad args of NodeResourcesFit;
 kube-scheduler does so when it builds the profile.

@@ -1,6 +1,6 @@
 """Stories (why pods wait) as JSON: the fields of `/debug/story`, `/debug/state` and `/debug/stream`.
 
-The fields are stable: a release may add fields. Empty fields are part of the JSON. Times are RFC 3339 texts in UTC; a
+A new release may add fields, but removes none. Empty fields are part of the JSON. Times are RFC 3339 texts in UTC; a
 time that is not known is "".
 """
 

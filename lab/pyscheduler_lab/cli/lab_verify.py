@@ -1,4 +1,4 @@
-"""`pyscheduler lab verify`: repeat stored runs, and compare the new results with the stored ones."""
+"""`pyscheduler lab verify`: repeat stored simulations, and compare the new results with the stored ones."""
 
 from __future__ import annotations
 

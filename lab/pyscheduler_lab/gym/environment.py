@@ -6,7 +6,7 @@ nodes are feasible. After other pods have ended, the agent decides again about p
 With `load`, an episode is like the experiment of the FGD paper ("Beware of Fragmentation", USENIX ATC 2023): jobs of
 the trace arrive in random order until they request `load` times the GPUs of the cluster. These jobs never end.
 
-Differs from a replay: pods have no groups, and there is no preemption.
+Differs from `pyscheduler simulate`: pods have no groups, and there is no preemption.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Replay a trace with the settings of a run, and return the tables of the run and a report of the replay."""
+"""Simulate the jobs of a trace with given settings, and return tables of the results and a report."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The four tables of a run: `jobs`, `pods`, `timeline` and `nodes`.
+"""The four tables with the results of a simulation: `jobs`, `pods`, `timeline` and `nodes`.
 
-They are Arrow tables. Times are seconds of virtual time, never of the real clock, so equal runs have equal tables.
+They are Arrow tables. Times are seconds of virtual time, never of the real clock, so equal simulations
+have equal tables.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Actions on the members of groups: hold and give back their nodes, allow, reject and retry members."""
+"""Actions on the members of groups: record the node that each holds, and allow, reject or retry them."""
 
 from __future__ import annotations
 

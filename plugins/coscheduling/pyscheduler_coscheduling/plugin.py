@@ -1,4 +1,4 @@
-"""Coscheduling: the minimum of a group's pods is bound together, or none of its pods is.
+"""Coscheduling: bind the minimum number of a group's pods together, or none of them.
 
 A member that finds a node waits at Permit until the group's minimum of members has nodes. If a member does not fit, the
 waiting members give their nodes back at once. The group is then refused for a while, so that other groups have a

@@ -1,7 +1,7 @@
-"""Groups of KAI with `schedulingBackoff: 1`: a node pool tries such a group once, then leaves it to other pools.
+"""Groups of KAI with `schedulingBackoff: 1`: the scheduler of a node pool tries such a group only once.
 
 A scheduler that could not place the group writes a condition with the name of its node pool into the group. While this
-condition is the newest one, the pool does not try the group again.
+condition is the newest one, that scheduler does not try the group again.
 
 Source: KAI-Scheduler, `pkg/scheduler/cache/cluster_info/cluster_info.go` (isPodGroupUpForScheduler).
 """

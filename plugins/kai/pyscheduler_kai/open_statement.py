@@ -1,4 +1,4 @@
-"""Simulate the eviction of tasks (pods) in a statement: a list of changes that are undone or carried out."""
+"""Simulate the eviction of tasks (pods), and then either undo the evictions or carry them out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Compute which ResourceQuotas count a pod, how much of each quota the pod uses, and which limits are exceeded.
 
-Amounts are maps from the names that quotas use (`cpu`, `requests.cpu`, `pods`) to billionths of a unit. Source:
-Kubernetes, `pkg/quota/v1/evaluator/core/pods.go`.
+The keys of `Amounts` are the names that quotas use, such as `requests.cpu`. The values are billionths of a unit.
+Source: Kubernetes, `pkg/quota/v1/evaluator/core/pods.go`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Columns that other Python packages add to `pyscheduler podgroup`, such as the quota that is reserved for a group.
 
-A package names classes in `GROUP_FACTS` (see `added_commands`). The method `fact` returns the cell of a group.
+For each column, the package names a class like `FactReader` in `GROUP_FACTS` (see `added_commands`).
 """
 
 from __future__ import annotations

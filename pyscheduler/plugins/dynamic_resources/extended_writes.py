@@ -1,4 +1,4 @@
-"""Writes of the ResourceClaim that stands for the extended resources of a pod.
+"""Create and delete the ResourceClaim for the extended resources of a pod.
 
 Before the pod is bound, the claim is created and named in the pod's status. If the pod is not bound after all, the
 claim is deleted.

@@ -3,8 +3,8 @@
 A call of Filter may spend up to about 20 ms on a pod's search. If that is not enough, the pod waits, and the search
 continues in small parts between other tasks. Then the pod is retried and uses the results.
 
-The arg `filterTimeout` limits the computing time of a pod. After a pod that needs more time, the limit is lower for the
-next pods of the same namespace.
+The arg `filterTimeout` limits the computing time of a pod. If a pod reaches the limit, the limit is lower for the next
+pods of the same namespace.
 Differs from kube-scheduler, in which a cycle lasts as long as its search, and `filterTimeout` limits the time per node.
 """
 

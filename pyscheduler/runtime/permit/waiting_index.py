@@ -1,4 +1,4 @@
-"""Waiting pods by a key that a plugin chooses, for example their group."""
+"""An index of the pods that wait at Permit, by a key that a plugin chooses, for example their group."""
 
 from __future__ import annotations
 

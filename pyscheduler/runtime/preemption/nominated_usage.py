@@ -1,4 +1,4 @@
-"""Number the nodes by the requests of their nominated pods: equal requests give equal numbers.
+"""Give each node a number, so that nodes whose nominated pods have equal requests have equal numbers.
 
 A search for victims can treat nodes with equal numbers alike.
 """

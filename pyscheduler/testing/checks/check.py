@@ -1,4 +1,4 @@
-"""`check_plugin`: run a plugin on random clusters, and report its first mistake with few steps that show it."""
+"""`check_plugin`: run a plugin on random clusters, and report its first mistake and a few steps that cause it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Import batch systems by name, because they belong to other Python packages."""
+"""Import the code of a batch system, such as KAI, from the Python package that contains it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Build the tables of a scheduling cycle from dicts, without API objects."""
+"""Build the tables of nodes, queues and jobs for a scheduling round from dicts, without API objects."""
 
 from __future__ import annotations
 

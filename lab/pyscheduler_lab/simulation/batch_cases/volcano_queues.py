@@ -1,6 +1,6 @@
-"""Run hand-made cases of Volcano and kube-batch. Each case tests one policy, such as `proportion` or `gang`.
+"""Run test cases that were written by hand: each tests one policy of Volcano or kube-batch, such as `proportion`.
 
-In the cases, cpu is in cores and memory in GiB.
+In the test cases, cpu is in cores and memory in GiB.
 """
 
 from __future__ import annotations

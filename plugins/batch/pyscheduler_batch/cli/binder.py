@@ -1,4 +1,4 @@
-"""`pyscheduler binder`: `pyscheduler run` with a configuration that only carries out BindRequests."""
+"""`pyscheduler binder`: bind the pods of BindRequests, a kind that KAI-Scheduler defines."""
 
 from __future__ import annotations
 

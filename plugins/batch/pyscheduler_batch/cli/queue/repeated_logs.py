@@ -1,4 +1,4 @@
-"""Suppress log lines of the scheduler that repeat the output of `kubectl queue`."""
+"""Hide log lines about malformed pods and groups while `kubectl queue` runs a scheduling round."""
 
 from __future__ import annotations
 
