@@ -1,4 +1,4 @@
-"""The targets of benchmarks, and figures that compare two benchmarks."""
+"""The required figures (targets) of benchmarks, such as a minimum rate, and figures that compare two benchmarks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Cluster events and queueing hints: which event may make a rejected pod schedulable.
 
-A plugin registers the events after which it may accept a pod that it rejected. A hint is a function of the plugin that
-checks one such event.
+A plugin registers the events after which it may accept a pod that it rejected. A hint is a plugin's function that
+checks whether such an event can help a pod.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Finds the plugin to which a failed or slow function belongs, so that the log can name the plugin.
-
-An example is an event handler, which is a plain function.
-"""
+"""Finds the plugin of a failed or slow function, such as an event handler, so that the log can name the plugin."""
 
 from __future__ import annotations
 

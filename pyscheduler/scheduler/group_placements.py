@@ -1,6 +1,6 @@
 """The search for the best placement of a group; a placement is a set of nodes, such as a rack, for the whole group.
 
-PlacementGenerate plugins name placements. A feasible placement with the highest score is used.
+PlacementGenerate plugins propose placements. A feasible placement with the highest score is used.
 
 Differs from kube-scheduler, which tries every placement: pyscheduler skips placements with too little room for the
 group's minimum, and placements that cannot get the highest score.

@@ -1,8 +1,8 @@
 """`StoryBook`: the stories of all pending pods and, in a limited amount of memory, of the pods that finished last.
 
 A story lists the reasons for which one pod waited. If the reason changes, the logger `decision` writes one line. If the
-same reason is found again, its count goes up. The count is logged when it is a power of two, once in ten minutes, and
-when the process stops.
+same reason is found again, its count goes up. The count is logged when it reaches 2, 4, 8 and so on, and also every ten
+minutes and when the process stops.
 
 A standby logs nothing, but keeps the stories of pending pods.
 """

@@ -1,4 +1,4 @@
-"""Gauges from the stories (why pods wait), read at a scrape: the longest waits, and the memory of all stories."""
+"""Gauges about pending pods: the longest waits by reason, and the memory that the records of waits (stories) take."""
 
 from __future__ import annotations
 

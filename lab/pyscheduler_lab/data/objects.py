@@ -1,4 +1,4 @@
-"""Read the objects of a cluster from a file, or their changes.
+"""Read the objects of a cluster, or changes of objects, from a file.
 
 `kubectl get pods,nodes -A -o yaml` prints a *dump*. Files of kube-scheduler-simulator are also read: an *export* has
 the objects of a cluster, and a *recording* has their changes.

@@ -1,6 +1,6 @@
 """Enable GPU sharing in a profile for a simulation.
 
-Pods do not wait for the index of their GPU, because nothing reports this index in a simulation.
+In a simulation, `GpuSharing` does not wait for the index of a GPU, because no reservation pod runs and reports it.
 """
 
 from __future__ import annotations

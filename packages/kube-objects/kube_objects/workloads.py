@@ -1,4 +1,7 @@
-"""The types of services, replica sets and other controllers. Default topology spreading uses their selectors."""
+"""Python types for Service, ReplicaSet and other kinds that select pods.
+
+Default topology spreading uses their selectors.
+"""
 
 from __future__ import annotations
 

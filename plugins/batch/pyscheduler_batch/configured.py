@@ -1,7 +1,7 @@
 """Create the actions and policies that the configuration of a batch profile names.
 
-An action is a step of a scheduling round, such as `allocate`. A policy answers questions of actions, for example which
-of two jobs is placed first.
+An action is a step of a scheduling round, such as `allocate`. A policy answers questions that actions ask, for example
+which of two jobs is placed first.
 """
 
 from __future__ import annotations

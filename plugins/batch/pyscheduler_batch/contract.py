@@ -1,7 +1,7 @@
 """The base classes of batch policies and actions, and the types that policies and actions use.
 
-An action is a step of a pass, which is one scheduling round over all jobs. A policy answers questions of actions, for
-example which of two jobs is placed first. Each question is a `Protocol` below with one method, such as `JobOrder`.
+An action is a step of a pass, which is one scheduling round over all jobs. A policy answers questions that actions ask,
+for example which of two jobs is placed first. Each question is a `Protocol` below with one method, such as `JobOrder`.
 
 A task is a pod of a job. Queues and nodes are given as row numbers of the tables `session.queues` and `session.nodes`.
 `Amounts` are arrays with one column for each resource. `Tasks` is a table of candidates for eviction; a mask has one

@@ -1,6 +1,6 @@
 """Count the pods of the cluster by kind.
 
-The plugin `FGD` takes the counts as its typical tasks if its args give none.
+If the args of the plugin `FGD` name no typical tasks (see `typical_tasks`), the plugin uses these counts.
 """
 
 from __future__ import annotations

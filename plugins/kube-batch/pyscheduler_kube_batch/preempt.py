@@ -1,4 +1,4 @@
-"""The action `preempt` of kube-batch: evict pods of the same queue, and also of the same job, for pending pods.
+"""The action `preempt` of kube-batch: evict pods to make room for pending pods of the same queue or job.
 
 Source: kube-batch `actions/preempt`.
 """

@@ -1,4 +1,4 @@
-"""The action `allocate` of Volcano: place waiting jobs on idle resources, or on those that terminating pods free.
+"""The action `allocate` of Volcano: place waiting jobs on idle resources, or on resources of terminating pods.
 
 Source: Volcano `actions/allocate`.
 """

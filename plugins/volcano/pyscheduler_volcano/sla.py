@@ -1,4 +1,4 @@
-"""The policy `sla`: accept a job that has waited too long, so that it is enqueued and keeps its nominated nodes.
+"""The policy `sla`: once a job has waited too long, vote to enqueue it and to keep its nominated nodes.
 
 Source: Volcano `plugins/sla`.
 """

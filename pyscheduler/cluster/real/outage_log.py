@@ -1,4 +1,4 @@
-"""Log outages of the API server: repeat a warning for all failing lists and watches, and log when they work again.
+"""Log outages of the API server: one warning for all failing lists and watches, repeated until they work again.
 
 Without this module, every informer would log each of its retries while the API server is down.
 """

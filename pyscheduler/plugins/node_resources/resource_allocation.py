@@ -1,6 +1,6 @@
 """For each node, the amounts for scoring by resources: allocatable, requested now, and requested with the pod.
 
-If a device class provides an extended resource, the devices of the class count on nodes that do not offer the resource.
+If a node does not offer an extended resource, but has devices of its device class, these devices are counted.
 Differs from kube-scheduler: devices of outdated and of incomplete pools do not count.
 """
 

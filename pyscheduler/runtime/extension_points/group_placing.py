@@ -1,4 +1,4 @@
-"""PlacementGenerate plugins name sets of nodes for a group of pods; PlacementScore plugins rank these sets.
+"""PlacementGenerate plugins propose sets of nodes for a group of pods; PlacementScore plugins rank these sets.
 
 Source: kube-scheduler 1.36, `RunPlacementGeneratePlugins`, `RunPlacementScorePlugins`.
 """

@@ -1,7 +1,6 @@
 """Call plugins, and convert their errors to a `Status`.
 
-If a plugin raises an exception or returns a wrong type, the error is logged and counted, and at most this attempt
-fails.
+If a plugin raises an exception or returns a wrong type, the error is logged and counted, and the scheduler continues.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Results of searches for victims, kept for all nodes of one shape: with equal resources, and pods with equal requests.
+"""Cache the results of searches for victims; nodes of one shape (see `node_shapes`) share a result.
 
-Nodes of one shape have different pods. So a result names the victims by their positions in the order of the node's
-pods.
+Nodes of one shape have different pods. So a result identifies victims by their positions among the node's pods, which
+are sorted by importance.
 """
 
 from __future__ import annotations

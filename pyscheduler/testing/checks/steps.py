@@ -1,4 +1,4 @@
-"""The steps of a random history. A step is one call of a `FakeCluster`; a check can leave it out or print it."""
+"""A step of a random history: a call of a `FakeCluster`, kept as data so that a check can leave it out or print it."""
 
 from __future__ import annotations
 

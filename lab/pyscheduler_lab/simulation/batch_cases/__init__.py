@@ -1,1 +1,1 @@
-"""Repeat decisions of other batch schedulers, from cases that were recorded or written by hand."""
+"""Run cases: scheduling cycles of KAI, Volcano or kube-batch that were recorded or written by hand."""

@@ -1,4 +1,4 @@
-"""Replace the scheduler's filters and scores in recorded cases of batch schedulers.
+"""Simple substitutes for the scheduler's filters and scores, used for recorded cases of batch schedulers.
 
 A node accepts pods up to its maximum number of pods, and scores depend only on resources.
 """

@@ -1,4 +1,4 @@
-"""Server-side apply: a configuration is merged into an object, and fields that its manager no longer names are removed.
+"""Server-side apply: merge a manager's configuration into an object.
 
 The manager of an apply owns the fields that the apply names. A field that the manager named last time, but not now, is
 removed, unless another manager owns it, too. An apply that changes a field of another manager is refused as a conflict,

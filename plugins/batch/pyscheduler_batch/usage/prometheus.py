@@ -1,7 +1,7 @@
 """Ask Prometheus for the past use of queues, with the queries of KAI.
 
-Differs from KAI: for a window of time that begins anew after each period, pyscheduler sends an instant query. KAI sends
-a range query, but cannot read the answer. Source: KAI-Scheduler `usagedb/prometheus`.
+Differs from KAI: if the window type is `tumbling`, pyscheduler sends an instant query. KAI sends a range query, but
+cannot read the answer. Source: KAI-Scheduler `usagedb/prometheus`.
 """
 
 from __future__ import annotations

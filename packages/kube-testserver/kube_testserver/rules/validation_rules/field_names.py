@@ -1,4 +1,4 @@
-"""Check the `fieldPath` of a CEL rule: a path of fields that the schema below the rule has."""
+"""Check the `fieldPath` of a CEL rule against the rule's schema, and return the path as errors show it."""
 
 from __future__ import annotations
 
