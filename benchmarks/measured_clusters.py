@@ -1,4 +1,4 @@
-"""The clusters on which cases run: an API server in this process, one in another process, or an existing cluster."""
+"""The clusters for benchmark cases: an API server in this process, one in another process, or an existing cluster."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""KubeSchedulerConfiguration v1 as typed objects, with the defaults of single values.
+"""KubeSchedulerConfiguration v1 as typed objects, with the default value of each field.
 
-`defaults` adds the default plugins and their args.
+The module `defaults` adds the default plugins and their args.
 Differs from kube-scheduler: `leaderElection.resourceName` is `pyscheduler`, so that both programs can run side by side.
 """
 

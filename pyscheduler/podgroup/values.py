@@ -1,6 +1,6 @@
 """Parse the values that users write about groups, such as a minimum in an annotation.
 
-A value that cannot be used adds a `Problem`, for a warning.
+Each value that cannot be used is recorded as a `Problem`, for a warning in the log.
 """
 
 from __future__ import annotations

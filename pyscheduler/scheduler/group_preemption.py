@@ -8,7 +8,7 @@ Differs from kube-scheduler:
 * If members can be tried in another order, pyscheduler preempts only if that order fails, too.
 * pyscheduler does not preempt for a group that waits for the victims of another PostFilter plugin.
 * A ReadWriteOncePod claim counts as free once the pod that uses it is a victim.
-* pyscheduler nominates all members that the search places, also those that need room of victims.
+* pyscheduler nominates all members that the search places; kube-scheduler only those that need no victims.
 
 Source: kube-scheduler 1.36, `runWorkloadAwarePreemption`.
 """

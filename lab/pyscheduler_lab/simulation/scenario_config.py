@@ -1,4 +1,4 @@
-"""Build the KubeSchedulerConfiguration and the process settings of a scenario."""
+"""Build the scheduler's settings for a scenario: the KubeSchedulerConfiguration, and settings that flags would set."""
 
 from __future__ import annotations
 

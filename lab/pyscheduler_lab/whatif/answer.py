@@ -1,4 +1,4 @@
-"""Compare the nodes of the pods in a dump (the objects of a cluster) with their nodes after a change."""
+"""Find the effect of a change on the pods of a dump (the objects of a cluster): pods that move, wait or are lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the batch systems (such as KAI) of installed Python packages, and the readers of their queues and groups.
+"""Find the batch systems (such as KAI) that installed packages offer, and read their objects: queues and pod groups.
 
 A system is imported only when it is looked up by its name.
 """

@@ -4,7 +4,7 @@ A typical task is a frequent kind of pod. If a task cannot run on the node, or n
 fragmentation. If the task can run, a free part of a GPU counts only if it is too small for the task. The fragmentation
 of the node is the average over all tasks of the typical kinds.
 
-The *usable* amount is the rest of the free GPUs. Sums are exact integers, in thousandths of a GPU times tasks.
+The *usable* amount is the rest of the free GPUs. Sums over all tasks are integers, in thousandths of a GPU.
 
 Source: Weng et al., USENIX ATC 2023, section 4.1.
 """

@@ -1,6 +1,6 @@
-"""The sorted lists of jobs in a scheduling round: waiting jobs, possible victims, and jobs that a simulation places.
+"""Sorted lists of jobs: waiting jobs, possible victims, and jobs to place after simulated evictions.
 
-A job that changes in the round is moved to its new position before the list is used again.
+A job that changes in a scheduling round is moved to its new position before the list is used again.
 """
 
 from __future__ import annotations

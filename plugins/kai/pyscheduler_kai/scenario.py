@@ -4,9 +4,9 @@ Victims are collected in units: parts of a job that are evicted together. A unit
 job's minimum, or the rest of the job. After each unit, a quick check compares the request with the GPUs that are free
 or in the collected units. If these GPUs may be enough, a generator proposes some of the units:
 
-- `node_local` goes through the nodes of the last unit's job. For each of these nodes, it proposes all units of the jobs
-  that lose a task there.
-- `multi_node` proposes the units on as few nodes as cover the request. Further proposals add 1, 2, 4 ... nodes.
+- `node_local` looks at each node of the last unit's job. It proposes all units of the jobs that have a victim on this
+  node.
+- `multi_node` first proposes the units on just enough nodes for the request. Further proposals add 1, 2, 4 ... nodes.
 
 Source: KAI-Scheduler, `actions/common/solvers` (`pod_scenario_builder.go`, `sub_scenario_emitter.go`, the filters) and
 the plugins `nodelocalgreedy` and `multinodegang`.

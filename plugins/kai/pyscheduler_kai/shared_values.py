@@ -1,4 +1,4 @@
-"""One value for each job. Jobs with equal values share one stored value."""
+"""The value of a property, such as the priority, for each job. Equal values are stored once."""
 
 from __future__ import annotations
 

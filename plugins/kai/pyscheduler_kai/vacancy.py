@@ -1,4 +1,4 @@
-"""The free GPUs of nodes as numbers, for the case that GPUs alone decide on which nodes a task (pod) fits.
+"""The free GPUs of nodes as numbers, to place tasks (pods) for which only free GPUs matter.
 
 The free amounts are read once for many eviction plans; each plan changes only the nodes of its victims.
 """

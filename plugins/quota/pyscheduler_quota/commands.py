@@ -1,4 +1,4 @@
-"""The command and the column that this package adds to the `pyscheduler` command line.
+"""Register the command `pyscheduler webhook`, and the column `Reserved` in the output of `pyscheduler podgroup`.
 
 pyscheduler finds this module through the package's entry point in the group `pyscheduler.commands`.
 """

@@ -6,12 +6,12 @@ A program uses `LeaderElector`:
     try:
         elector.watch()  # see who holds the lease while the rest starts
         await elector.acquire()
-        ...  # lead; check `is_leader` before any action that two replicas must not take; `lost()` returns at the end
+        ...  # lead until `lost()` returns; check `is_leader` before any action that two replicas must not take
     finally:
         await elector.release()
 
-`is_leader` compares the time of the last renewal with a clock. So it is False at once if the process was stopped for a
-minute and then continues.
+`is_leader` compares the time of the last renewal with a clock. If the process was suspended for too long, `is_leader`
+is False as soon as the process continues.
 
 Differs from kube-scheduler: a leader stops as soon as `renewDeadline` has passed since its last successful renewal;
 kube-scheduler stops up to one `retryPeriod` later. `docs/reference/parity.md` lists the other differences.

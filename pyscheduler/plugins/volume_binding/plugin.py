@@ -2,7 +2,7 @@
 
 Differs from kube-scheduler:
 
-* Two pods may choose the same volume before either is reserved. pyscheduler fails the second pod at Reserve.
+* Two pods may choose the same volume before either pod is reserved. pyscheduler fails the second pod at Reserve.
   kube-scheduler reserves both pods, and a later write to the API server fails.
 * If a pod mounts a claim twice and the claim needs a new volume, pyscheduler writes the selected node once.
   kube-scheduler writes it twice, and the second write fails.

@@ -1,7 +1,7 @@
 """Cached scores of all nodes, for one equivalence class (pods that are equal for all plugins).
 
 Scores that depend only on node objects are kept as the plugin returned them, because normalising depends on the set of
-feasible nodes. Other scores are kept as a weighted sum.
+feasible nodes. Of the other scores, one weighted sum is kept for each node.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Count how many pods of a group fit on the nodes, while victims are put back one by one.
+"""Count how many pods of a group still fit if possible victims keep their nodes, one after another.
 
-This is possible if the pods are alike, and their filters depend only on the node object and its free resources.
+The pods must be alike, and their filters must depend only on the node object and its free resources.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Check a plugin at each attempt of a pod, on the snapshot of that attempt.
+"""Check a plugin at each scheduling attempt of a pod, on the snapshot of that attempt.
 
-The plugin is called in several ways, and its answers must be equal: for example, with and without the equivalence
-cache.
+The plugin is called in several ways, for example with and without a cache. The answers must be equal.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The objects of a cluster, decoded and in memory, without an API server.
 
-A `TypedCluster` fills in defaults and the priority of a pod's class, binds pods, and applies patches.
+A `TypedCluster` fills in defaults, sets the priority from a pod's PriorityClass, binds pods, and applies patches.
 
 Differs from an API server: objects are not validated. There are no quotas, no webhooks and no permissions.
 """

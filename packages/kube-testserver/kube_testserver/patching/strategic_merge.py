@@ -4,8 +4,7 @@ Most lists of a patch replace the object's list. Some lists are merged by a key,
 lists of strings are merged as sets. `kube_testserver.schema.merge_keys` names these lists.
 
 The order of a merged list is the same as in kube-apiserver. Items that the patch names are in the order of the patch,
-or of ``$setElementOrder``. An item that the patch does not name is placed before the first named item that followed it
-in the object. If no named item followed, the item is placed at the end.
+or of ``$setElementOrder``. The other items keep their own order.
 """
 
 from __future__ import annotations

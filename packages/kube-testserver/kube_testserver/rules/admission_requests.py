@@ -1,4 +1,4 @@
-"""The interface by which the registry asks admission webhooks to change or check a client's write."""
+"""The interface by which the API server asks admission webhooks to change or check a client's write."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The configuration of batch profiles: the args of `Batch`, and the files of batch systems that can replace them."""
+"""The configuration of a batch profile: the args of `Batch`, or the configuration file of a system such as KAI."""

@@ -1,4 +1,4 @@
-"""Add to `pyscheduler explain POD` the checks of the pod's job that `kubectl queue explain` shows."""
+"""Add to `pyscheduler explain POD` the checks of the pod's job, as in `pyscheduler queue explain`."""
 
 from __future__ import annotations
 
