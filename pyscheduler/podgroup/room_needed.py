@@ -1,4 +1,4 @@
-"""Compute how many equal members of a group need room before a retry of the group can succeed."""
+"""Compute the room that a group needs before a retry can succeed, as a number of equal pods."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 A difference may come from a change that has not arrived yet. So only differences that a second comparison finds, too,
 are reported.
 
-Differs from kube-scheduler, which compares the cache with the informers' copies: an event that the informers missed is
-missing in both. Source: kube-scheduler 1.36, `backend/cache/debugger`.
+Differs from kube-scheduler, which compares the cache with the informers' copies: if the informers missed an event,
+kube-scheduler finds no difference. Source: kube-scheduler 1.36, `backend/cache/debugger`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Decode fields of pods and nodes that pyscheduler itself does not read, for plugins that need them.
 
-A plugin names types with these fields in `pod_fields` and `node_fields`, and calls `handle.fields`.
+A plugin's `pod_fields` and `node_fields` list the types to decode. `handle.fields` returns the decoded fields.
 """
 
 from __future__ import annotations

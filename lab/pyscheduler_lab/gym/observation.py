@@ -1,4 +1,4 @@
-"""The observation of a trained policy: one flat array with features of each node, then of the pod.
+"""The input (observation) of a trained policy: one flat array with features of each node, then of the pod.
 
 The training environment and the Score plugin (`PolicyScore`) use the same function.
 """

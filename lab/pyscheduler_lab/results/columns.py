@@ -1,4 +1,4 @@
-"""The numbers about a run that tables and comparisons show, such as the mean wait: name, unit, meaning, computation.
+"""The numbers that tables and comparisons show about a run, such as the mean wait: name, unit, meaning, computation.
 
 The numbers are called columns, because a comparison shows one in each column. `docs/reference/lab-columns.md` documents
 them.

@@ -1,4 +1,4 @@
-"""95 % intervals of a mean over few seeds, by Student's t distribution.
+"""95 % confidence intervals of a mean over a few random seeds, by Student's t distribution.
 
 The percentile bootstrap is too narrow: with 5 values from a normal distribution, it contains the true mean in only 84 %
 of experiments.

@@ -1,4 +1,4 @@
-"""Record the writes of pods, nodes, events, groups and queues, for the checks in `pyscheduler_lab.audit`."""
+"""Record the changes of pods, nodes, events, groups and queues, for the checks in `pyscheduler_lab.audit`."""
 
 from __future__ import annotations
 

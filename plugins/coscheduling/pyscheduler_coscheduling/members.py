@@ -1,4 +1,4 @@
-"""Actions on the members of groups: record the node that each holds, and allow, reject or retry them."""
+"""Record the node of each group member, and allow, reject or retry members."""
 
 from __future__ import annotations
 

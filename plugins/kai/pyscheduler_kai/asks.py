@@ -1,4 +1,4 @@
-"""The next request of each waiting job, as arrays: the sum of the requests of the pods that would be placed next."""
+"""The resources that each waiting job requests next, as arrays: the sum over the pods that would be placed next."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 A *scenario* is a set of victims; a *generator* proposes scenarios. The solver evicts the victims in a simulation. It
 accepts a scenario if the job's pods then find nodes and the action allows the evictions.
 
-The solver makes room for 1 pod of the job first, then for 2, 4 and so on. After a failure, it bisects. For a job that
-requires a topology domain, `reclaim` and `preempt` make room for all pods at once.
+The solver makes room for 1 pod of the job first, then for 2, 4 and so on. After a failure, a binary search finds the
+largest number. For a job that requires a topology domain, `reclaim` and `preempt` make room for all pods at once.
 
 Source: KAI-Scheduler, `actions/common/solvers` (`job_solver.go`, `by_pod_solver.go`) and `actions/common/action.go`.
 """

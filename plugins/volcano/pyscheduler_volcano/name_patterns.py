@@ -1,4 +1,4 @@
-"""Match names with regular expressions in Go's syntax; a pattern that takes too long for a name is refused."""
+"""Match names with regular expressions in Go's syntax. A pattern is refused if a match takes too long."""
 
 from __future__ import annotations
 

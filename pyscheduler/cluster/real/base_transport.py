@@ -1,4 +1,4 @@
-"""Base class of the transports to an API server: it refuses writes, except Events, while this replica does not lead.
+"""Base class of the transports to an API server: only the leading replica may write anything except Events.
 
 The lease is checked right before a write is sent, because a write may wait for the rate limit first.
 

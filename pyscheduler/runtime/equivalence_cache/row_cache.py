@@ -1,4 +1,4 @@
-"""Base class of the filter cache and the score cache: both keep answers by node, and update those of changed nodes."""
+"""Base class of the filter cache and the score cache, which keep plugin results for each node until it changes."""
 
 from __future__ import annotations
 

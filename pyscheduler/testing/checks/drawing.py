@@ -1,4 +1,4 @@
-"""Draw random histories: steps that make a small cluster, add pods made from a few templates, and cause other events.
+"""Make random histories: steps that create a small cluster, add pods made from a few templates, and cause other events.
 
 The cluster is small so that pods must wait, and many pods are equal so that cached answers are reused.
 """

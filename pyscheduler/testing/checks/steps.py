@@ -1,4 +1,4 @@
-"""A step of a random history: a call of a `FakeCluster`, kept as data so that a check can leave it out or print it."""
+"""A step of a random history: a `FakeCluster` method and its arguments, so that a check can omit or print the step."""
 
 from __future__ import annotations
 

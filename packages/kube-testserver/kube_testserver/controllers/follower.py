@@ -1,7 +1,7 @@
 """Follow the objects of one kind from inside the server, as a controller does with a watch.
 
-During a write, the store calls listeners, which must not write themselves. So a `Follower` gets the changes a moment
-later.
+The store calls its listeners during a write, so a listener must not write. A `Follower` gets the changes a moment
+later, when writes are allowed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of workload kinds: for each kind, the function that returns the objects of a workload, such as its pods."""
+"""The table of workload kinds: for each kind, the function that returns the objects a workload needs, such as pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interfaces of a scheduling round to the scheduler: `Placer` finds nodes, `Effects` carries out decisions."""
+"""Interfaces between a scheduling round and the scheduler: `Placer` finds nodes, `Effects` carries out decisions."""
 
 from __future__ import annotations
 
