@@ -1,4 +1,4 @@
-"""Measure how long a profile with the plugin Batch takes to decide in a large cluster, and to replay a trace."""
+"""Measure how long decisions of the plugin Batch take in a large cluster, and how long a replay of a trace takes."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A scheduling cycle *assumes* a pod on a node, so that the next cycle counts the pod before the API server knows of it.
 When the informer reports the pod as bound, the assumption is confirmed. If the binding fails, the pod is *forgotten*.
 
-A change gives the node the highest generation (a number), and moves the node to the end of a list. To update a
+When a node or its pods change, the node gets the next generation number and moves to the end of a list. To update a
 snapshot, the cache walks back from the end of the list to the generation that the snapshot has seen.
 
 Source: kube-scheduler 1.36, `backend/cache/cache.go`.

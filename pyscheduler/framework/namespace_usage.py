@@ -1,6 +1,6 @@
 """`NamespaceUsage`: the requests of the pods of each namespace, summed over all nodes, for quotas.
 
-While the scheduler searches for preemption victims, pods that the search has evicted do not count.
+During a search for preemption victims, pods that the search removes from the snapshot do not count.
 """
 
 from __future__ import annotations

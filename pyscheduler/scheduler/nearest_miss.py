@@ -1,4 +1,4 @@
-"""Ask the plugins that rejected a pod for details, such as the missing amount, for `pyscheduler explain`.
+"""Get details for `pyscheduler explain`, such as the missing amount, from the plugins that rejected a pod.
 
 A plugin gives these details in its methods `why_nodes` (about all nodes that it rejected) and `why` (about one node).
 """

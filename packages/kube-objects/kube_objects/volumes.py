@@ -1,6 +1,6 @@
-"""The types of the volumes of a pod, with the fields that plugins read. A PersistentVolume uses most of them, too.
+"""The types of the volumes of a pod, with the fields that plugins read. PersistentVolumes use most of these types, too.
 
-For a kind of volume that no plugin reads, such as a config map, only the name is decoded.
+For a kind of volume that no plugin reads, such as a config map, only the volume's name is decoded.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ One counter numbers all writes, like etcd's revision. The objects of one resourc
 has a *log* of its latest changes, from which watches read. To list an older version, the store undoes the newer
 changes. A version that is older than the log causes the error 410.
 
-An object is kept as JSON bytes, encoded once per version. So the answer to a list request only joins bytes.
+An object is kept as JSON bytes, encoded once per version. To answer a list, the server only joins these bytes.
 
 The store has no locks: all calls come from one thread.
 """

@@ -7,9 +7,9 @@ while this data is unchanged:
 - the amounts that queues hold and may hold, and their fair shares;
 - the jobs that may be victims (`PlacedJobs`), and for consolidation, the first candidates among them;
 - the job itself, and the jobs that must not be evicted for it;
-- the first jobs of the queues, as far as the search has read them (`Reads`).
+- the waiting jobs that the search has read (`Reads`).
 
-Without this module, the benchmark row `batch-philly` takes at least 1.3 times as long.
+Without this module, the benchmark `batch-philly` takes at least 1.3 times as long.
 """
 
 from __future__ import annotations

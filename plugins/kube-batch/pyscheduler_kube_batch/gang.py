@@ -1,6 +1,6 @@
 """The policy `gang` of kube-batch, about jobs with a minimum of pods.
 
-It refuses jobs that have fewer pods than their minimum. Jobs without nodes for their minimum are placed first. Jobs at
+It refuses jobs that have fewer pods than their minimum. Jobs in which too few pods have nodes are placed first. Jobs at
 their minimum are protected from eviction if the minimum is more than 1.
 
 Source: kube-batch `plugins/gang`, `api/job_info.go`.

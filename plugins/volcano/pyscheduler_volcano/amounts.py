@@ -1,7 +1,7 @@
-"""Compare amounts of resources as Volcano does: amounts that differ very little count as equal.
+"""Compare amounts of resources as Volcano does: a very small difference is ignored.
 
-The tolerance is 0.1 of Volcano's unit: a millicore, a byte, a pod, or a thousandth of another resource. Source: Volcano
-`api/resource_info.go`.
+A difference is ignored if it is less than 0.1 millicores, 0.1 bytes, 0.1 pods, or 0.0001 units of another resource.
+Source: Volcano `api/resource_info.go`.
 """
 
 from __future__ import annotations

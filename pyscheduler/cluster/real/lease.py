@@ -4,9 +4,9 @@ A program uses `LeaderElector`:
 
     elector = LeaderElector(config=..., transport=..., rng=..., recorder=...)
     try:
-        elector.watch()  # see who holds the lease while the rest starts
+        elector.watch()  # see who holds the lease while the program starts
         await elector.acquire()
-        ...  # lead until `lost()` returns; check `is_leader` before any action that two replicas must not take
+        ...  # lead until `lost()` returns; check `is_leader` before any action that only a leader may take
     finally:
         await elector.release()
 

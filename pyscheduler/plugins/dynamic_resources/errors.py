@@ -1,4 +1,4 @@
-"""Errors in claims, device classes or ResourceSlices, and timeouts, which the allocator of devices raises."""
+"""The errors of the device allocator: bad claims, device classes or ResourceSlices, and timeouts."""
 
 from __future__ import annotations
 

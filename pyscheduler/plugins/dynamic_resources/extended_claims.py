@@ -1,9 +1,9 @@
-"""The ResourceClaim for those extended resources of a pod that device classes provide.
+"""Make the ResourceClaim through which a pod gets devices for its extended resources.
 
-On a node that does not offer the resource itself, the pod gets devices of the class. The claim is in memory until
-PreBind writes it to the API server.
+If a node's `allocatable` lacks such a resource, the pod gets devices of a device class there. The claim is in memory
+until PreBind writes it to the API server.
 
-Differs from kube-scheduler: on a node that offers all resources itself, pyscheduler makes no claim.
+Differs from kube-scheduler: if a node's `allocatable` has all these resources, pyscheduler makes no claim.
 Source: kube-scheduler 1.36, `dynamicresources/extendeddynamicresources.go`.
 """
 

@@ -1,10 +1,10 @@
-"""Searches for devices that take too long for a scheduling cycle continue in the background.
+"""Continue a search for devices in the background if it takes too long for one scheduling cycle.
 
 A call of Filter may spend up to about 20 ms on a pod's search. If that is not enough, the pod waits, and the search
 continues in small parts between other tasks. Then the pod is retried and uses the results.
 
-The arg `filterTimeout` limits the computing time of a pod. If a pod reaches the limit, the limit is lower for the next
-pods of the same namespace.
+The arg `filterTimeout` limits the total time of a pod's search. If a search reaches the limit, the limit is lower for
+the next pods of the same namespace.
 Differs from kube-scheduler, in which a cycle lasts as long as its search, and `filterTimeout` limits the time per node.
 """
 

@@ -1,7 +1,7 @@
 """Cached scores of all nodes, for one equivalence class (pods that are equal for all plugins).
 
-Scores that depend only on node objects are kept as the plugin returned them, because normalising depends on the set of
-feasible nodes. Of the other scores, one weighted sum is kept for each node.
+Scores that depend only on node objects are cached before normalization, which depends on the set of feasible nodes. The
+other scores are cached as one weighted sum for each node.
 """
 
 from __future__ import annotations

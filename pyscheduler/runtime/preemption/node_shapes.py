@@ -1,6 +1,6 @@
 """The shape of each node, and the pods of each node by importance.
 
-Nodes have the same shape if they have the same amounts of resources, and pods with the same requests and priorities.
+Two nodes have the same shape if their resources are equal, and the requests and priorities of their pods are equal.
 One dry run can find the victims on all nodes of a shape.
 """
 

@@ -1,4 +1,4 @@
-"""Give each node a number, so that nodes whose nominated pods have equal requests have equal numbers.
+"""Number the nodes: two nodes get equal numbers if their nominated pods have equal requests.
 
 A search for victims can treat nodes with equal numbers alike.
 """

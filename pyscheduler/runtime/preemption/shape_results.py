@@ -1,7 +1,6 @@
 """Cache the results of searches for victims; nodes of one shape (see `node_shapes`) share a result.
 
-Nodes of one shape have different pods. So a result identifies victims by their positions among the node's pods, which
-are sorted by importance.
+A result identifies victims by their positions in the list of a node's pods, which is sorted by importance.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Deployment, ReplicaSet, StatefulSet and DaemonSet: the objects that kube-controller-manager makes for them.
+"""Compute the pods and other objects that a Deployment, ReplicaSet, StatefulSet or DaemonSet should have.
 
 Differs from kube-controller-manager: a changed template replaces all pods of a Deployment in one step. It replaces no
 pods of a StatefulSet or a DaemonSet.

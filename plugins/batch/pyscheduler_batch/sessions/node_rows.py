@@ -1,6 +1,6 @@
 """The nodes of a scheduling round as rows of a table: for each node, its pods and the sums of their resources.
 
-A row is read again when the node or its pods have changed, or an eviction there has begun or ended.
+A row is computed again when the node or its pods have changed, or an eviction there has begun or ended.
 """
 
 from __future__ import annotations
