@@ -1,4 +1,4 @@
-"""Settings for the tests of all distributions: hypothesis profiles, and the reset of logging."""
+"""Settings for the tests of all Python packages in this repository: hypothesis profiles, and the reset of logging."""
 
 from __future__ import annotations
 

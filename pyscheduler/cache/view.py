@@ -1,6 +1,6 @@
 """The nodes of a snapshot as plugins see them: all of them (`NodeView`), or some of them (`NodeSubset`).
 
-A plugin must not change an array, and must not use it after the plugin's method has returned.
+A plugin must not change the arrays of a view, and must not use them after the plugin's method has returned.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Limit a kind of object to one namespace, for users who may not list the objects of all namespaces."""
+"""Restrict requests for a kind of object to one namespace, for users without access to other namespaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kubernetes' own groups: the PodGroups that pods name in `spec.schedulingGroup`, with the gate GenericWorkload on.
+"""Kubernetes' own groups (feature gate GenericWorkload): the PodGroups that pods name in `spec.schedulingGroup`.
 
 The queued pods of such a group are scheduled in one cycle. The group needs its minimum of pods only if the profile has
 the plugin GangScheduling.

@@ -1,8 +1,7 @@
 """The work that comes from the queue: the next pod, alone or with all pods of its group.
 
-If a pod failed, and still no node has room for it, retries of equal pods share its failure. The equal pods return to
-the queue without an attempt. Members of a group share failures only if the plugin of the group allows it
-(`GroupCyclePlugin.shared_failure`).
+If no node was found for a pod, and still no node has room, equal pods return to the queue without an attempt. Members
+of a group are skipped in this way only if the plugin of the group allows it (`GroupCyclePlugin.shared_failure`).
 
 Differs from kube-scheduler, which tries each of the equal pods.
 """

@@ -1,6 +1,6 @@
 """The page /metrics/resources: requests and limits of the pods that have not ended.
 
-The page has a line for each resource of each pod, so a thread renders it.
+The page may be long, so a separate thread renders it.
 
 Source: kube-scheduler 1.36, `pkg/scheduler/metrics/resources`.
 """

@@ -1,4 +1,4 @@
-"""The events that the audit's rules check: a binding, an eviction, the end of an evicted pod, or a change by others."""
+"""Events for the audit: a binding, an eviction, the end of an evicted pod, or a change not made by the scheduler."""
 
 from __future__ import annotations
 

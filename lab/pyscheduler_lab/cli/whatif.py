@@ -1,4 +1,4 @@
-"""`pyscheduler lab whatif`: show where the pods of a dumped cluster would run with other nodes or another profile."""
+"""`pyscheduler lab whatif`: show where the pods of a cluster would run with other nodes or another profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read the options that describe a cluster: the nodes, such as `4x8gpu:A100`, and the power per GPU model."""
+"""Read the options that describe a cluster: the nodes, such as `4x8gpu:A100`, and their electrical power in watts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Record the writes on an API server, over plain HTTP, so that `pyscheduler_lab.audit` can check them."""
+"""Record the changes that an API server reports, so that `pyscheduler_lab.audit` can check them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types Pod, EndedPod (a pod that succeeded or failed, with few fields) and Binding."""
+"""The types Pod, Binding and EndedPod (a smaller type, for pods that succeeded or failed)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ It behaves as kube-apiserver 1.36, as far as schedulers and `kubectl` depend on 
 - `serving` answers requests, over HTTP or in process.
 - `controllers` simulates kubelets and other controllers.
 - `access` authenticates and authorizes requests (RBAC).
-- `patching` carries out PATCH requests, `subresources` requests to subresources.
+- `patching` carries out PATCH requests. `subresources` binds and evicts pods.
 - `registry` carries out writes, and applies `rules` (defaults, validation, admission).
 - `printing` makes the tables of `kubectl get`.
 - `resources` defines the served resources, `schema` the fields of each kind.

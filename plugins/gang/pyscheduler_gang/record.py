@@ -3,7 +3,7 @@
 A *round* limits the attempts of a gang that does not fit: each member is tried once. When a member of a Strict gang
 fails, the other members are refused until the next round.
 
-Source: Koordinator's design of gang scheduling (Koordinator's code no longer has these fields).
+Source: Koordinator's design documents for gang scheduling; Koordinator's current code has no rounds.
 """
 
 from __future__ import annotations

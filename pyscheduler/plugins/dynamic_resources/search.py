@@ -4,7 +4,7 @@ The devices of a node are tried in their order, and the alternatives of a reques
 full solution is taken. These shortcuts do not change the solution:
 
 * The devices of a request are chosen in ascending order only, because their order within the request does not matter.
-* A device is skipped if an equal device has failed before.
+* A device is skipped if the search has already failed with an equal device.
 * A request fails at once if fewer devices are left than it still needs.
 
 The steps of the search are generators that a loop drives, because recursion would be as deep as there are devices.

@@ -1,4 +1,4 @@
-"""Filter: find the nodes that can take the pod. If no node can, find the first plugin that rejects each node.
+"""Filter: find the nodes that can take the pod. If none can, find for each node the first plugin that rejects it.
 
 Columnar plugins, which answer for all nodes in one call, run first. One-node plugins then run on the nodes that are
 left, until `limit` nodes are feasible.

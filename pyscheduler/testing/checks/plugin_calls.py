@@ -1,4 +1,4 @@
-"""Observe calls of the checked plugin: exceptions, unusable answers, blocking, and changes of shared objects.
+"""Find faults in each call to the plugin under test: exceptions, unusable answers, blocking, changes of shared objects.
 
 Blocking is a call of a function such as `time.sleep`, or more CPU time than the limit.
 """
