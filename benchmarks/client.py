@@ -1,4 +1,4 @@
-"""Measure the API client over HTTP: the first list of all objects, a later list, the reaction time, and memory.
+"""Measure a scheduler that uses HTTP: the first list of all objects, a later list, the time to bind a pod, and memory.
 
 The API server runs in another process, so CPU time and memory are those of the scheduler alone.
 """

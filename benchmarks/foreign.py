@@ -1,6 +1,6 @@
-"""Measure a case on an existing cluster, and delete the objects of the case at the end.
+"""Measure a benchmark case on an existing cluster, and delete the objects of the case at the end.
 
-A cluster that already has nodes is refused without `--among-other-nodes`, because the pods would run there.
+If the cluster has nodes of its own, the flag `--among-other-nodes` is required, because pods may run on these nodes.
 """
 
 from __future__ import annotations

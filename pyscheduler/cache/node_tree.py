@@ -1,6 +1,6 @@
 """Nodes by zone, and the order that takes one node from each zone in turn.
 
-If the scheduler filters only some of the nodes for a pod, this order spreads them over the zones.
+If a scheduling cycle checks only a part of the nodes, this part contains nodes of many zones.
 
 Differs from kube-scheduler: a node that changes its zone gets its new position at once. Source: kube-scheduler 1.36,
 `backend/cache/node_tree.go`.

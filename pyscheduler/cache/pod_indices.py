@@ -1,6 +1,6 @@
 """Indexes of the nodes whose pods use a host port, a volume claim or affinity terms.
 
-Most pods use none of these. Nodes with only such pods are not stored.
+Nodes without such pods are not stored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`Statement`: places, evicts and nominates pods in the snapshot, and undoes these changes (see `what_if`)."""
+"""A `Statement` evicts, places and nominates pods in the snapshot, and can undo these changes (see `what_if`)."""
 
 from __future__ import annotations
 

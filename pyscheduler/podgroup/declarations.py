@@ -1,6 +1,6 @@
 """Read the settings of a group, such as its minimum of members, from labels, annotations and PodGroup objects.
 
-Source of Koordinator's keys: its `apis/extension/coscheduling.go`; of kube-batch's and Volcano's: their PodGroup types.
+Sources: Koordinator, `apis/extension/coscheduling.go`; the PodGroup types of kube-batch and Volcano.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ profile, rejecting plugins and gating plugin.
 
 A rejected pod that has waited here for `max_seconds` is flushed, which means that it is retried without an event.
 
-Differs from kube-scheduler: gated pods whose gate stays shut are not marked as flushed.
+Differs from kube-scheduler: a gated pod is flushed only if the gating plugin registered the wildcard event.
 Source: kube-scheduler 1.36, `unschedulable_pods.go`, `flushUnschedulablePodsLeftover`.
 """
 

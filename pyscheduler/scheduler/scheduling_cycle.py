@@ -1,7 +1,7 @@
 """The scheduling cycle: one pod, from the queue to a reserved node.
 
-The steps are: update the snapshot, find a node, count the pod there in memory, Reserve, Permit. If Reserve or Permit
-fails, the reservation is undone.
+The steps are: update the snapshot, find a node, add the pod to this node in the cache, Reserve, Permit. If
+Reserve or Permit fails, the reservation is undone.
 Source: kube-scheduler 1.36, `schedulingCycle`.
 """
 

@@ -1,4 +1,4 @@
-"""`pyscheduler lab check`: compare the results of a run with the ranges in a file."""
+"""`pyscheduler lab check`: check that the results of a run (a replay of a trace) are in the ranges of a file."""
 
 from __future__ import annotations
 

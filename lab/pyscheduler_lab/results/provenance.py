@@ -1,4 +1,4 @@
-"""The origin of a run: the versions of the code, the commit of a checkout, hashes of code and of files."""
+"""The code that made a run (a replay of a trace): versions of packages, the commit, and hashes of code and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Change a dump of a cluster in memory, and let the scheduler place the pods that have no node after the change.
+"""Change a copy of a cluster's objects, and let the scheduler place the pods that have no node after the change.
 
 For example, remove a node, and see where its pods would run. Nothing is written to a real cluster.
 """

@@ -1,4 +1,4 @@
-"""The base class of pyscheduler's errors, and the errors of reading objects, of configuration, and of API servers."""
+"""The base class of pyscheduler's errors, and the errors that report invalid values and failed API requests."""
 
 from __future__ import annotations
 

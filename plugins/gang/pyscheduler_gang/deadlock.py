@@ -1,4 +1,7 @@
-"""The methods of `Gang` that the deadlock resolver calls. Only NonStrict gangs may be asked to give up nodes."""
+"""The methods of `Gang` that the deadlock resolver calls.
+
+Only gangs in Koordinator's mode `NonStrict` may be asked to give up nodes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Report on groups of KAI: scheduling conditions, pod counts and resources in the status; times in annotations.
+"""Compute the status of KAI's pod groups (conditions, pod counts, resources) and their annotations.
 
 Sources: KAI-Scheduler `pkg/scheduler/cache/status_updater`, `pkg/podgroupcontroller`, `api/common_info/job_errors.go`.
 """

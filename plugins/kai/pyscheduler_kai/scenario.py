@@ -6,7 +6,8 @@ or in the collected units. If these GPUs may be enough, a generator proposes som
 
 - `node_local` looks at each node of the last unit's job. It proposes all units of the jobs that have a victim on this
   node.
-- `multi_node` first proposes the units on just enough nodes for the request. Further proposals add 1, 2, 4 ... nodes.
+- `multi_node` proposes all units of a few nodes. The first proposal has just enough nodes for the request. Further
+  proposals add 1, 2, 4 ... nodes.
 
 Source: KAI-Scheduler, `actions/common/solvers` (`pod_scenario_builder.go`, `sub_scenario_emitter.go`, the filters) and
 the plugins `nodelocalgreedy` and `multinodegang`.

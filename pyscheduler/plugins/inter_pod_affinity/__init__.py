@@ -1,4 +1,4 @@
 """InterPodAffinity: place a pod near other pods or away from them.
 
-Affinity terms of the pod count, and also affinity terms of the pods that have nodes already.
+The plugin applies the affinity terms of this pod and of all pods that have nodes already.
 """

@@ -1,4 +1,4 @@
-"""Count how many pods of a group still fit if possible victims keep their nodes, one after another.
+"""Choose the victims for a group by counting how many pods of the group fit, without running filters.
 
 The pods must be alike, and their filters must depend only on the node object and its free resources.
 """

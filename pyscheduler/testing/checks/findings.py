@@ -1,4 +1,4 @@
-"""The findings of the checks of a plugin, and the error that reports a finding."""
+"""The findings of `check_plugin`, with a remedy for each check, and the error that reports a finding."""
 
 from __future__ import annotations
 

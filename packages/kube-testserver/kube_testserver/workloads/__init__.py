@@ -1,5 +1,5 @@
 """Controllers of workloads for the embedded cluster: they make the pods of a Deployment, a Job or a PyTorchJob.
 
-For each kind, `table` has a function that returns the objects of a workload, such as its pods. `controllers` creates
-and deletes these objects.
+For each kind, `table` has a function that returns the objects that a workload should have, such as pods. `controllers`
+creates the missing objects and deletes the others.
 """

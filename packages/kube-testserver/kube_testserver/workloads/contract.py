@@ -1,4 +1,4 @@
-"""The type of a row in the table of workload kinds: a kind, and the function that returns the objects of a workload."""
+"""A row in the table of workload kinds: a kind, and the function that returns the objects a workload should have."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The status of a request counts failed bindings, so a restarted binder continues the count.
 
-Differs from KAI's binder: the phase stays `Pending` until the last failure. This binder refuses requests with
+Differs from KAI's binder: the phase becomes `Failed` only when no retry is left. This binder refuses requests with
 `resourceClaimAllocations`, and requests for a fraction of a GPU.
 
 Source: KAI-Scheduler, `pkg/binder/controllers/bindrequest_controller.go`, `pkg/binder/binding/binder.go`.
