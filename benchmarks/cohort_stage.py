@@ -1,7 +1,7 @@
 """Create the workloads of Kueue's scalability test, run and end their pods, and compute the figures.
 
-The time to admission lasts from the creation of a workload to its last binding. Usage is the average amount in the
-status of the queues, divided by the sum of the quotas.
+The time to admission of a workload (one pod) ends when the pod is bound for the last time. Usage is the average number
+of cores in the status of the queues, divided by the sum of the quotas.
 
 Source: Kueue, `test/performance/scheduler/runner`.
 """

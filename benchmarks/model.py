@@ -1,6 +1,6 @@
 """Estimate the cost of one pod and of one node, from measurements of the case SchedulingBasic at several sizes.
 
-The CPU time of a pod includes that of the API server, which runs in the same process.
+The CPU time per pod includes the work of the API server, which runs in the same process.
 """
 
 from __future__ import annotations

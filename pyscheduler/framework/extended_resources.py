@@ -3,8 +3,7 @@
 A class provides the resource that it names in `spec.extendedResourceName`, and the resource that is named after the
 class (`deviceclass.resource.kubernetes.io/<name>`). If several classes name one resource, the newest class provides it.
 
-Differs from kube-scheduler when such a class is deleted, and without the plugin DynamicResources: see
-`docs/reference/parity.md`.
+Differs from kube-scheduler in some cases, which `docs/reference/parity.md` lists.
 
 Source: kube-scheduler 1.36, `deviceclass/extendedresourcecache`.
 """

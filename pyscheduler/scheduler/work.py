@@ -1,4 +1,4 @@
-"""`Work` is one step of the scheduling loop, about one or more pods.
+"""`Work` is one step of the scheduling loop: a decision about one or more pods.
 
 A `WorkSource`, such as the queue, hands out work.
 """

@@ -1,4 +1,4 @@
-"""The workload of the batch demo: bursts of real jobs, from four teams in two departments."""
+"""The workload of the batch demo: bursts of jobs from a published trace, created by four teams in two departments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of a run: everything that its tables depend on, except the installed code."""
+"""The settings of a simulation: everything on which its results depend, except the installed code."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Enable GPU sharing in a profile for a simulation.
 
-In a simulation, `GpuSharing` does not wait for the index of a GPU, because no reservation pod runs and reports it.
+Nothing in a simulation reports the index of a shared GPU. So `GpuSharing` does not wait for it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of a sweep: for each profile, set of weights, trace and cluster, the means of all columns over the seeds.
+"""The table of a sweep: a row has means over all seeds, for one trace, one cluster, and one profile with its weights.
 
 A row also has 95 % intervals, and the difference to the first row of the same trace and cluster.
 """

@@ -1,4 +1,4 @@
-"""A trace: jobs in order of arrival, and where they come from.
+"""A trace: jobs in order of arrival, with the source of the data.
 
 `Trace.read` takes the name of a trace that comes with the lab, or a path, and recognizes the format by the content.
 """

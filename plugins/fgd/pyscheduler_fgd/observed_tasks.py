@@ -1,4 +1,4 @@
-"""Count the pods of the cluster by kind.
+"""Count the pods of the cluster by their requests and by the GPU models that they may run on.
 
 If the args of the plugin `FGD` name no typical tasks (see `typical_tasks`), the plugin uses these counts.
 """

@@ -1,7 +1,7 @@
 """Rounds of attempts of a gang: in a round, each member is tried once (see `record`).
 
-One member cannot complete a gang. So a member that the queue retries, for example after a new node, begins a round and
-activates the other members.
+One member cannot complete a gang. So if the queue retries a member, for example after a node was added, the member
+begins a round and activates the other members.
 
 Members must not activate each other without end. So a member activates only members that were not tried since the last
 event that may help the gang. The time since this event is called a *pass*.

@@ -1,4 +1,4 @@
-"""The state that KAI's actions share in one scheduling round: gangs, orders, placement, and simulated evictions."""
+"""The state that KAI's actions share in one scheduling round: gangs, job order, placement, and simulated evictions."""
 
 from __future__ import annotations
 

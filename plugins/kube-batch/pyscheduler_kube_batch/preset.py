@@ -1,4 +1,4 @@
-"""The preset `kube-batch`: kube-batch's default actions and policies, and all those that a configuration may name.
+"""The preset `kube-batch`: kube-batch's default actions and policies, and the names that a configuration may use.
 
 Sources: kube-batch `pkg/scheduler/util.go` and its plugins.
 """

@@ -1,4 +1,4 @@
-"""The sums and the sorted lists of Volcano's jobs, kept from one scheduling round to the next.
+"""The amounts of each job, and sorted lists of jobs, which Volcano's rules keep for the next scheduling round.
 
 In most rounds, only jobs that changed since the last round are read again.
 """

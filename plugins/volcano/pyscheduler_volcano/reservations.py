@@ -1,4 +1,4 @@
-"""The amounts that a job reserves in its queue from its admission by `enqueue` until its pods are placed.
+"""The amounts that admitted jobs reserve in their queues for pods that are not placed yet.
 
 Source: Volcano `plugins/util/util.go`.
 """

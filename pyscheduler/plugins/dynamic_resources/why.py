@@ -1,4 +1,4 @@
-"""Explain why a pod gets no devices: what its claims request, and which claims have such devices now."""
+"""Explain why a pod gets no devices: what its claims request, and which claims use devices of these classes."""
 
 from __future__ import annotations
 

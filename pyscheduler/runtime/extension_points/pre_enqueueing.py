@@ -1,4 +1,4 @@
-"""PreEnqueue: ask plugins whether the scheduler may try a pod. The queue does this before the pod becomes ready.
+"""PreEnqueue: ask plugins whether the scheduler may try a pod.
 
 Source: kube-scheduler 1.36, `runPreEnqueuePlugins`.
 """

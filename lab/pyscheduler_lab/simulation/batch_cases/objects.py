@@ -1,6 +1,6 @@
 """Run cases of batch scheduling: the whole scheduler, with the plugin Batch, decides once about all pods.
 
-A case becomes API objects (Nodes, Pods, Queues, PodGroups ...), which the scheduler reads as from a real cluster.
+Each case is converted to API objects, such as Nodes, Pods, Queues and PodGroups.
 """
 
 from __future__ import annotations

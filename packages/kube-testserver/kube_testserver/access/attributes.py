@@ -1,4 +1,4 @@
-"""The attributes of a request by which it is allowed or refused: verb, resource, namespace, name.
+"""The attributes by which a request is allowed or refused: verb, resource, namespace, name.
 
 The attributes are read from the method and the URL alone.
 """

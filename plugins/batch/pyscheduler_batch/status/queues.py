@@ -1,6 +1,6 @@
 """Sum up the resources that the jobs of each queue hold and request.
 
-An evicted pod counts until its deletion has begun, because the API server may refuse the deletion.
+A victim is included until the API server begins to delete it, because the server may refuse the deletion.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Report the decisions of each scheduling round of one profile, for the jobs that changed since the last round."""
+"""After each scheduling round, report changed jobs in the statuses of groups and queues, in Events and in metrics."""
 
 from __future__ import annotations
 
