@@ -1,6 +1,6 @@
-"""Measure the CPU time of a full cluster with many equal pending pods, in which one running pod ends each second.
+"""Measure a scheduler's CPU time while many equal pods wait for room in a full cluster; one pod ends each second.
 
-The CPU time includes that of the API server, because both run in this process.
+The figure includes the CPU time of the API server, which runs in the same process.
 """
 
 from __future__ import annotations

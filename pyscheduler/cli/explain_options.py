@@ -1,4 +1,4 @@
-"""The options of `pyscheduler explain`, for other Python packages that explain jobs and pods."""
+"""The options of the command `pyscheduler explain`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Turn the evaluation of a pod into an explanation: one sentence with the reason, and a table of steps.
+"""Turn the evaluation of a pod into an explanation: a table of steps, and a sentence about what the pod waits for.
 
-A step is a check of the scheduler and its result, for example whether nodes have room for the pod.
+A step says what the scheduler checked (for example, whether nodes have room for the pod) and what the result was.
 """
 
 from __future__ import annotations

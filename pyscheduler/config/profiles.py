@@ -1,6 +1,6 @@
-"""Convert profiles to the form that the runtime needs.
+"""Convert the profiles of a configuration to the form that the runtime needs.
 
-The args of plugins that kube-scheduler does not have are converted here, too.
+If a plugin does not belong to kube-scheduler, its args are decoded here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Estimates when pods that are being deleted will be gone from their node, and which of them may never go.
+"""Estimate when a terminating pod will be gone from its node, and detect pods that may never go.
 
 A preemption victim may never end, for example because its node is down. The preemptor should not wait for it forever.
 """

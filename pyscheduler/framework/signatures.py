@@ -1,4 +1,4 @@
-"""Helpers for plugins that implement `sign_pod`: the parts of a pod that a plugin's answers depend on.
+"""Helpers for a plugin's method `sign_pod`, which returns the parts of a pod that the plugin's answers depend on.
 
 Pods with equal results of `sign_pod` can share a list of scored nodes.
 """

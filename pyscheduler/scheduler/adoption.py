@@ -1,4 +1,4 @@
-"""Continue the bindings that an earlier scheduler started, and that another program (a binder) carries out.
+"""Take over the unfinished bindings that an earlier scheduler process handed to a binder (another program).
 
 Before the first pod is scheduled, the pods of these bindings are counted on their nodes. So no other pod takes their
 room.

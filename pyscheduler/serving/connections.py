@@ -1,6 +1,6 @@
 """Limit the connections of a port, in all and for each client address.
 
-At a limit, a new connection takes the place of the oldest connection without a request so far. If there is no such
+At a limit, a new connection replaces the oldest connection that has not sent a request yet. If there is no such
 connection, the new one is refused.
 
 Differs from kube-scheduler: kube-scheduler accepts any number of connections, and waits 32 seconds for the headers of a

@@ -1,4 +1,4 @@
-"""Rule 4: each eviction makes room for a job that then starts, or removes the rest of a gang that lost members.
+"""Rule 4: each eviction either removes the rest of a gang that lost members, or makes room for a job that then starts.
 
 If another program changes the job, its queue or the nodes before the job starts, the eviction is not judged.
 """

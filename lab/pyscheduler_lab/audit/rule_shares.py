@@ -1,7 +1,7 @@
 """Rule 5 of the audit: fair shares justify each reclaim. A reclaim evicts pods of one queue for a job of another.
 
-The rule computes the fair shares just before the first eviction for the job. The scheduler may have decided on a
-slightly older state. So the rule tries several states, and one that justifies the decision is enough.
+The rule computes the fair shares just before the first eviction for the job. The scheduler may have seen a slightly
+older state. So the rule tries several states; one that justifies the reclaim is enough.
 """
 
 from __future__ import annotations

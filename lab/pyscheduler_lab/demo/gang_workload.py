@@ -1,4 +1,4 @@
-"""The workload of the gang demo: gangs that together request several times the GPUs of the cluster."""
+"""The workload of the gang demo: gangs that together request several times as many GPUs as the cluster has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check results against limits: for the whole run, for classes of jobs and for teams.
+"""Check the results of a simulation against limits for all jobs, for classes of jobs and for teams.
 
 The limits are in a YAML file:
 

@@ -1,4 +1,4 @@
-"""The report of a replay: counts of jobs, scheduling attempts and errors, and the time that the replay took."""
+"""The report about the replay of a trace: its duration, and counts of jobs, scheduling attempts and errors."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Find victims for a job that must run in one topology domain, such as one rack.
 
-For each domain that would have enough room without its possible victims, the search makes one eviction plan. It
-simulates these plans, those with few evictions first, until the job finds nodes. If no plan succeeds, it simulates the
-eviction of all possible victims of one domain after the other.
+The search makes one eviction plan for each domain where evictions can make enough room. It simulates these plans, those
+with few evictions first, until the job finds nodes. If no plan succeeds, the search takes one domain after the other,
+and simulates the eviction of all possible victims there.
 
 Differs from KAI-Scheduler: KAI takes victims in the order of queues until some domain has room. So KAI finds the first
 domain that gets room for the job, and this search finds one that needs few evictions.

@@ -5,7 +5,7 @@ Differs from Volcano's session:
 - Comparisons ignore the number of pods. Amounts are equal within 10 millicores, 10 MiB, and 0.01 of other resources.
 - A job with fewer pods than its minimum does not take part in the round.
 - A later policy can only shorten the list of victims. In Volcano, a later tier (group of policies) can propose others.
-- Once the minimum of a job has nodes, its tasks (pods) are bound one by one.
+- Once enough tasks (pods) of a job have nodes, each further task is bound as soon as it has a node.
 
 Source: kube-batch `framework/session.go`, `framework/session_plugins.go`.
 """

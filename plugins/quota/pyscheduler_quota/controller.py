@@ -1,8 +1,8 @@
 """Make groups of pods wait until the ResourceQuotas of their namespace have room for them.
 
-When there is room, the group gets a reservation, which also covers members that do not exist yet. Before a plugin tries
-to schedule a member of a group, the plugin calls `refusal`. The controller calls the plugin back when the group may be
-tried. The leader writes each reservation to an annotation of the group, so that the next leader can read it.
+When there is room, the group gets a reservation, which also covers members that do not exist yet. Group plugins
+call `refusal`, which returns why a group must wait. The controller calls the plugin back when the wait is over.
+The leader writes each reservation to an annotation of the group, so that the next leader can read it.
 """
 
 from __future__ import annotations

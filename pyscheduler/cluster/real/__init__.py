@@ -4,7 +4,7 @@ Simulations and tests use the same client as a scheduler in a real cluster, but 
 HTTP.
 
 The metric `pyscheduler_warnings_total` counts problems that do not stop the scheduler. This client uses these values of
-its label `kind`:
+the label `kind`:
 
 ====================== =============================================================================================
 `malformed_<kind>`     an object, or an event about it, could not be decoded; its last readable version stays in use

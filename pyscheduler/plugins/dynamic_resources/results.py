@@ -1,4 +1,4 @@
-"""Makes the allocation that a ResourceClaim stores in `status.allocation` from the devices that were chosen for it.
+"""Make the `status.allocation` of a ResourceClaim from the devices that were chosen for the claim.
 
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go`.
 """

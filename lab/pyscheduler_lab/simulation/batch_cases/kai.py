@@ -1,6 +1,7 @@
-"""Run cases of KAI-Scheduler: scheduling cycles on a small cluster.
+"""Run test cases for the rules of KAI-Scheduler: each case is a scheduling cycle on a small cluster.
 
-Cases and results have the form of recorded cycles of KAI-Scheduler. Times in a case are seconds before the cycle.
+Cases and results have the same format as cycles recorded from KAI-Scheduler.
+Times in a case are seconds before the cycle.
 """
 
 from __future__ import annotations

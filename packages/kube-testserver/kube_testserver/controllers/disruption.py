@@ -1,6 +1,6 @@
 """A small disruption controller: it updates the numbers in the status of PodDisruptionBudgets.
 
-By these numbers, the API server allows or refuses an eviction.
+The API server uses these numbers to allow or refuse an eviction.
 
 Rules and messages are those of ``pkg/controller/disruption/disruption.go``. Differs from kube-controller-manager: the
 controller records no events, and reads the replicas of a custom resource only from `spec.replicas`.

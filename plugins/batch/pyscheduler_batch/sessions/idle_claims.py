@@ -1,4 +1,4 @@
-"""Deallocate devices of unused resource claims, if these devices are the reason that a pod fits on no node.
+"""Deallocate an unused resource claim of a pod if the pod cannot run on the nodes that have the claim's devices.
 
 To do so, this module calls the PostFilter method of the plugin DynamicResources.
 """
