@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -220,6 +221,7 @@ def shares(wanted: dict[str, float], quotas: dict[str, float], capacity: float) 
     return found
 
 
+@cache
 def t_of(freedom: int) -> float:
     """Return the 97.5th percentile of Student's t: with x = sqrt(freedom) tan(a), the density of a is cos(a)^(n-1)."""
     angles = np.linspace(0, np.pi / 2, 400_001)

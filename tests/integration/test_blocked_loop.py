@@ -24,7 +24,7 @@ from tests.processes import PATIENCE_SECONDS
 
 #: How long the watchdog waits here, in seconds: less than in earnest, because a plugin that computes meanwhile takes a
 #: whole CPU. SIGALRM ends only those that nothing else ends, however late the watchdog's thread runs.
-END_SECONDS, LAST_RESORT_SECONDS, AFTER_LOSS_SECONDS = 3, 5, 6
+END_SECONDS, LAST_RESORT_SECONDS, AFTER_LOSS_SECONDS = 1, 2, 6
 #: After so long without a renewal a leader loses its lease.
 RENEW_SECONDS = 4
 
