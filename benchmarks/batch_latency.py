@@ -14,7 +14,6 @@ from pyscheduler.podgroup.wire import KAI_PODGROUPS
 from pyscheduler.serving.gc_tuning import keep_for_good, rare_collections
 from pyscheduler_batch.sessions.assembly import sessions_of
 from pyscheduler_lab.clusters import Cluster
-from pyscheduler_lab.results.runs import Workload, play
 from pyscheduler_lab.results.settings import RunSettings
 from pyscheduler_lab.simulation.policies import policy_named, teams_of
 from pyscheduler_lab.traces import Trace
@@ -114,6 +113,8 @@ def replay(jobs: int | None, teams: int) -> dict[str, Any]:
     The trace names no users: the jobs are dealt to so many teams in the order of arrival. Each has a queue whose quota
     is in proportion to the work of its jobs.
     """
+    from pyscheduler_lab.results.runs import Workload, play  # noqa: PLC0415 - pyarrow, 38 MiB in each row's memory
+
     dealt = [
         attrs.evolve(job, team=f"team-{number % teams}")
         for number, job in enumerate(Trace.read("philly", vc="vc1").first(jobs).jobs)
