@@ -1,4 +1,4 @@
-"""Measure a case several times, each time with a new scheduler on the same cluster.
+"""Measure a benchmark case several times, each time with a new scheduler on the same cluster.
 
 A measurement begins when all measured pods are queued, and ends when the scheduler has seen the last of them bound.
 """

@@ -1,6 +1,6 @@
 """For each node, the nominated pods for which a pod of a given priority must leave room.
 
-The result is cached between scheduling attempts, because a thousand nodes can have nominated pods.
+Between scheduling attempts, only the nodes whose nominations changed are computed again.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ PodGroup with topology constraints does not preempt.
 
 Differs from kube-scheduler:
 
-* If members can be tried in another order, pyscheduler preempts only if that order fails, too.
+* If the members are not alike, pyscheduler may first try them in another order, and preempts only if this fails, too.
 * pyscheduler does not preempt for a group that waits for the victims of another PostFilter plugin.
 * A ReadWriteOncePod claim counts as free once the pod that uses it is a victim.
 * pyscheduler nominates all members that the search places; kube-scheduler only those that need no victims.

@@ -1,4 +1,4 @@
-"""Replay the recorded writes on an API server, and apply the rules of `pyscheduler_lab.audit`."""
+"""Check the recorded writes of an API server, one after the other, against the rules of `pyscheduler_lab.audit`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The display of the batch demo: the queues while the demo runs, and a table of teams at the end."""
+"""The display of the batch demo: the queues of the teams while the demo runs, and a table of the teams at the end."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Find the smallest number of new nodes with which every pod that could run gets a node.
+"""Find the smallest number of new nodes with which every pending pod gets a node.
 
-To find the pods that could run, one new node is added for each pending pod.
+A pod does not count if it waits even with one new node for each pending pod.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The methods of `Coscheduling` that the deadlock resolver calls: describe a group, free its nodes, retry it."""
+"""The methods of `Coscheduling` for resolving deadlocks, in which groups hold nodes that other groups need."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Count the pods of the cluster by their requests and by the GPU models that they may run on.
 
-If the args of the plugin `FGD` name no typical tasks (see `typical_tasks`), the plugin uses these counts.
+The plugin `FGD` takes typical tasks (the most frequent kinds of pods) from these counts, unless its args name some.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Convert the spec of a KAI `SchedulingShard` into actions, policies and settings.
+"""Convert the spec of a KAI `SchedulingShard` into a scheduler's configuration: actions, KAI's plugins and settings.
 
 Source: KAI-Scheduler `pkg/apis/kai/v1/schedulingshard_types.go`, `pkg/operator/operands/scheduler` (the operator makes
 a configuration and flags from a shard), `cmd/scheduler/app/options` (the flags).

@@ -1,4 +1,4 @@
-"""The policy `predicates` of kube-batch: use the nodes that the profile's filters accept.
+"""kube-batch's plugin `predicates`: accept the nodes that the profile's Filter plugins accept.
 
 Arguments can exclude nodes under pressure, for example of memory. Source: kube-batch `plugins/predicates`.
 """

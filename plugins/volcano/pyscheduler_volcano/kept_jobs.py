@@ -1,4 +1,4 @@
-"""The amounts of each job, and sorted lists of jobs, which Volcano's rules keep for the next scheduling round.
+"""The sums of each job's requests, and sorted lists of jobs, which Volcano's rules keep for the next scheduling round.
 
 In most rounds, only jobs that changed since the last round are read again.
 """

@@ -1,4 +1,4 @@
-"""The base class of the policies `proportion` and `capacity`, which give each queue a share of the resources."""
+"""The base class of Volcano's plugins `proportion` and `capacity`, which give each queue a share of the resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy `resourcequota`: enqueue a job only if the ResourceQuotas of its namespace have enough left for it.
+"""Volcano's plugin `resourcequota`: enqueue a job only if its namespace's ResourceQuotas have enough left for it.
 
 For each resource, a job is compared only with the quota that has the least left. Source: Volcano
 `plugins/resourcequota`.

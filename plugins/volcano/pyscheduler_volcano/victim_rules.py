@@ -1,6 +1,6 @@
 """Find the tasks (pods) that a session (a scheduling round) may evict, and sort them.
 
-Policies are in groups, the tiers. The policies of a tier are asked only if the tiers before it found no victim.
+Volcano's plugins are in groups, the tiers. The plugins of a tier are asked only if the tiers before it found no victim.
 Source: Volcano `framework/session_plugins.go`.
 """
 

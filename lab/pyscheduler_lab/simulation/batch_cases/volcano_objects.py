@@ -1,4 +1,4 @@
-"""Convert a recorded scheduling cycle of Volcano to API objects, and its configuration to args of the plugin Batch."""
+"""Convert a recorded scheduling cycle of Volcano to API objects, and Volcano's settings to args of the plugin Batch."""
 
 from __future__ import annotations
 

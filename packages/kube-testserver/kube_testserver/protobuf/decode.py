@@ -5,8 +5,8 @@ values in protobuf, but leaves most of them out in JSON. So the decoder drops a 
 pointer in Go.
 
 `fields.json.gz` has the name and the type of each field: ``s`` text, ``i`` integer, ``t`` boolean, ``f`` floating
-point, ``b`` bytes, a message's name, or a type of `_RULES` (`@...`). In front of the type, ``*`` is a pointer, ``[`` a
-list, ``{`` a map with text keys. If a field has no name, its content is merged into the surrounding message.
+point, ``b`` bytes, a message's name, or a special type such as ``@time``. In front of the type, ``*`` is a pointer,
+``[`` a list, ``{`` a map with text keys. If a field has no name, its content is merged into the surrounding message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""MIG: GPUs that the device plugin has partitioned. Pods cannot share these GPUs by fractions.
+"""Keep pods that share a GPU off nodes with partitioned GPUs (MIG), and count how many GPUs a partition stands for.
 
 Source: KAI-Scheduler, `pkg/scheduler/api/node_info` (PredicateByNodeResourcesType), `pkg/scheduler/api/common_info`.
 """

@@ -1,6 +1,6 @@
-"""The data that the policies and actions of a batch profile keep from one scheduling round to the next.
+"""The data that a batch profile keeps from one scheduling round to the next.
 
-`Memory` tells policies and actions which jobs changed, so that they read only these jobs again.
+`Memory` notes which jobs changed, so that only these jobs are read again.
 """
 
 from __future__ import annotations

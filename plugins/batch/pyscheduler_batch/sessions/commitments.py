@@ -5,9 +5,9 @@ gangs would stay partly bound, and jobs would evict each other without end. A jo
 
     state     begins when                        effect on the job                  ends when
     --------  ---------------------------------  ---------------------------------  --------------------------------
-    promised  pods are evicted for the job, or   it is placed first; it is not      its minimum and all promised
-              the job is "in parts"              evicted                            tasks are bound, it is deleted,
-                                                                                    or it is "lapsed"
+    promised  pods are evicted for the job, or   it is placed first; it is not      its minimum and the tasks with a
+              the job is "in parts"              evicted                            promised node are bound, it is
+                                                                                    deleted, or it is "lapsed"
     lapsed    its promise expires, or an         it may not evict other jobs        its backoff ends
               eviction for the job fails
 
