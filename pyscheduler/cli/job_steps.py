@@ -1,7 +1,6 @@
 """Find the rows of `explain` about the job to which a pod belongs.
 
-A package that schedules pods in jobs declares a function in `POD_STEPS` (see `added_commands`), which returns these
-rows.
+A package that schedules jobs names a function that returns these rows, in `POD_STEPS` (see `added_commands`).
 """
 
 from __future__ import annotations

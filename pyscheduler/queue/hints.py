@@ -6,8 +6,7 @@ rejected the pod decide:
 
 * If no plugin registered the event, or all answers are SKIP, the pod stays where it is.
 * If an answer is QUEUE, the pod is retried after its backoff.
-* If an answer is QUEUE and this plugin rejected the pod with PENDING, the pod is retried at once: the backoff is a
-  penalty for useless attempts, and such an attempt was not useless.
+* If an answer is QUEUE and this plugin rejected the pod with PENDING, the pod is retried at once.
 
 Source: kube-scheduler 1.36, `isPodWorthRequeuing`.
 """

@@ -1,7 +1,6 @@
 """The lines of the logger `decision`, which `pyscheduler explain --history` reads.
 
-Most lines say why a pod waits. The last field of a line is `message`, so that a reader can recognize a line that was
-cut.
+Most lines say why a pod waits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Clusters: the nodes on which a trace is replayed, their power consumption, and when they fail."""
+"""The nodes of simulated clusters, their power consumption, and the times at which they fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster: the nodes on which a trace is replayed, and the text or file from which the nodes were read."""
+"""`Cluster`: the nodes of a simulated cluster, and the text or file from which they were read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The numbers that tables and comparisons show about a run, such as the mean wait: name, unit, meaning, computation.
+"""The numbers that describe a simulation's results, such as the mean wait: name, unit, meaning, computation.
 
-The numbers are called columns, because a comparison shows one in each column. `docs/reference/lab-columns.md` documents
-them.
+Each number has a column of its own in a comparison. `docs/reference/lab-columns.md` documents the columns.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A dialect: the kinds by which a system, such as KAI, describes queues or jobs, and functions that read them."""
+"""A dialect: the API kinds with which a system, such as KAI, describes queues or jobs, and functions that read them."""
 
 from __future__ import annotations
 

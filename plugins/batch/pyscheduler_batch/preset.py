@@ -1,6 +1,6 @@
-"""`Preset`: the defaults of one batch system, such as KAI, and the names that a configuration for it may use.
+"""`Preset`: the defaults of one batch system, such as KAI, and the names that its configuration may use.
 
-The defaults are a list of actions (`allocate`, `reclaim` ...) and a list of tiers (groups of policies).
+The defaults are a list of actions (`allocate`, `reclaim` ...) and a list of tiers (groups of the system's plugins).
 """
 
 from __future__ import annotations

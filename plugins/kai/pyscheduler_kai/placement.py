@@ -1,4 +1,4 @@
-"""Choose nodes for the next pods of a job: all that it still needs to reach its minimum, or else one more pod.
+"""Choose nodes for the next pods of a job: all that its minimum still lacks or, above the minimum, one pod.
 
 If one of these pods finds no node, none of them gets a node.
 

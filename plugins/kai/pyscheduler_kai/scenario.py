@@ -1,13 +1,12 @@
 """Propose scenarios: sets of tasks (pods) to evict, so that some tasks of a pending job find nodes.
 
-Victims are collected in units: parts of a job that are evicted together. A unit is one task or sub-group beyond the
-job's minimum, or the rest of the job. After each unit, a quick check compares the request with the GPUs that are free
-or in the collected units. If these GPUs may be enough, a generator proposes some of the units:
+Victims are collected in units: tasks of one job that are evicted together. A job above its minimum loses one task or
+sub-group at a time; at its minimum, it loses all its tasks at once. After each unit, a quick check counts the GPUs that
+are free or used by collected units. If they may be enough for the pending job, a generator proposes some of the units:
 
-- `node_local` looks at each node of the last unit's job. It proposes all units of the jobs that have a victim on this
-  node.
-- `multi_node` proposes all units of a few nodes. The first proposal has just enough nodes for the request. Further
-  proposals add 1, 2, 4 ... nodes.
+- `node_local` tries to make room on one node. It proposes all units of the jobs that lose a task there.
+- `multi_node` tries to make room on several nodes. The first proposal has just enough nodes for the pending job.
+  Further proposals add 1, 2, 4 ... nodes.
 
 Source: KAI-Scheduler, `actions/common/solvers` (`pod_scenario_builder.go`, `sub_scenario_emitter.go`, the filters) and
 the plugins `nodelocalgreedy` and `multinodegang`.

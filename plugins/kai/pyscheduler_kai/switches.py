@@ -1,6 +1,6 @@
-"""Policies of KAI that need little or no code here, and the generators that propose victims to actions.
+"""Plugins of KAI that need little or no code here, such as the two that propose victims for evictions.
 
-Some policies have no effect. They exist so that configuration files of KAI, which name them, are valid.
+Some plugins have no effect. They exist so that configuration files of KAI, which name them, are valid.
 
 Source: KAI-Scheduler, the plugins of the same names.
 """

@@ -1,8 +1,8 @@
 """Reserve quota of a namespace for its pod groups, and count how much of each reservation is still unused.
 
 For example, a group declares `minResources` of 10 CPUs, and has 3 pods with 1 CPU each. These pods use quota from their
-creation on. The other 7 CPUs are the group's *demand*. The demand is granted when each ResourceQuota that counts the
-group's pods has 7 CPUs left that no other group has reserved. From then on, the group has a *reservation* of 10 CPUs.
+creation on. The other 7 CPUs are the group's *demand*. The demand is granted when each ResourceQuota for these pods
+has 7 CPUs that are neither used nor reserved. From then on, the group has a *reservation* of 10 CPUs.
 
 Demands are granted in the order in which the groups were created. A demand that does not fit does not block others.
 """

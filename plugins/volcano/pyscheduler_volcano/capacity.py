@@ -1,4 +1,4 @@
-"""The policy `capacity`: each queue has a configured share (`deserved`) and a limit; queues may form a tree.
+"""Volcano's plugin `capacity`: each queue has a configured share (`deserved`) and a limit; queues may form a tree.
 
 Source: Volcano `plugins/capacity`.
 """

@@ -1,4 +1,4 @@
-"""The policy `network-topology-aware`: place the pods of a job on nodes that are close together.
+"""Volcano's plugin `network-topology-aware`: place the pods of a job on nodes that are close together.
 
 A HyperNode is a named set of nodes; a low tier means that its nodes are close together. A job with `networkTopology` in
 mode `hard` runs in one HyperNode of tier `highestTierAllowed` or lower. In mode `soft`, the job may use the whole

@@ -1,4 +1,4 @@
-"""A session (scheduling round) of Volcano, with Volcano's rules for tiers (groups of policies).
+"""A session (scheduling round) of Volcano, with Volcano's rules for tiers (groups of plugins).
 
 Source: Volcano `framework/session_plugins.go`.
 """

@@ -1,4 +1,4 @@
-"""The policy `sla`: once a job has waited too long, vote to enqueue it and to keep its nominated nodes.
+"""Volcano's plugin `sla`: once a job has waited too long, admit it, unless another plugin refuses it.
 
 Source: Volcano `plugins/sla`.
 """

@@ -1,4 +1,4 @@
-"""Explain why a pod gets no devices: what its claims request, and which claims use devices of these classes."""
+"""Explain why a pod gets no devices: list the device classes that it requests, and the claims that use such devices."""
 
 from __future__ import annotations
 

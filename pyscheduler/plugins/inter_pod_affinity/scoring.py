@@ -1,6 +1,6 @@
 """The scores of InterPodAffinity: sums of weights for each topology domain, such as a zone.
 
-For example, a preferred affinity term adds its weight to a zone for every pod there that it matches. An anti-affinity
+For example, a preferred affinity term adds its weight to a zone once for each matching pod there. An anti-affinity
 term subtracts its weight.
 """
 

@@ -1,4 +1,4 @@
-"""Run test cases for KAI's queues: fair shares of one resource, and scheduling cycles in which only GPUs are scarce."""
+"""Run two kinds of test cases for KAI: fair shares of one resource, and scheduling cycles with scarce GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Build the tables of nodes, queues and jobs for a scheduling round from dicts, without API objects."""
+"""Convert dicts that describe nodes, queues and jobs into the tables that a scheduling round reads."""
 
 from __future__ import annotations
 

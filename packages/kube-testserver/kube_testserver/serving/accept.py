@@ -1,4 +1,4 @@
-"""Read the Accept header: the format of the answer that a client asks for."""
+"""Choose the format of an answer by the client's Accept header."""
 
 from __future__ import annotations
 

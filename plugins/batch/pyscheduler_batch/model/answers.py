@@ -1,4 +1,4 @@
-"""Check the shapes of arrays that policies return, because a wrong shape could cause wrong decisions."""
+"""Check the arrays that plugins of batch systems return, because wrong shapes could cause wrong decisions."""
 
 from __future__ import annotations
 

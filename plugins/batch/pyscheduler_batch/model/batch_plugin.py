@@ -1,6 +1,6 @@
-"""`BatchPlugin`: the methods that a scheduling round calls on its profile's plugin.
+"""`BatchPlugin`: the interface through which a scheduling round calls the plugin `Batch`.
 
-These methods answer questions about queues, jobs and nodes. The plugin `Batch` implements them.
+Its methods answer questions about queues, jobs and nodes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""For `pyscheduler explain job`: the best eviction plan that an action rejected for a job, and the reason."""
+"""Keep the best rejected eviction plan for each job and action, for `pyscheduler explain job`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sub-groups of a job and their minimums: KAI's tree of sub-groups, or Volcano's policies and roles."""
+"""The sub-groups of a job and their minimums: KAI's tree of sub-groups, or Volcano's `subGroupPolicy` and roles."""
 
 from __future__ import annotations
 

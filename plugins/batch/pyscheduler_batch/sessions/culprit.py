@@ -1,4 +1,4 @@
-"""Find in a traceback the policy, the action or the batch plugin that made a scheduling round fail."""
+"""Find the plugin or action that made a scheduling round fail, by the traceback of the error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reasons for which jobs wait, as their pods and the command line show them."""
+"""Find out why jobs wait, for the statuses of their pods and for the command line."""
 
 from __future__ import annotations
 
