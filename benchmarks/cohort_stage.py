@@ -1,7 +1,7 @@
 """Create the workloads of Kueue's scalability test, run and end their pods, and compute the figures.
 
-The time to admission of a workload (one pod) ends when the pod is bound for the last time. Usage is the average number
-of cores in the status of the queues, divided by the sum of the quotas.
+A workload is one pod. If the pod is evicted, it is created again, and the time to admission ends with the last binding.
+Usage is the mean over time of the cores in the queues' status, divided by the sum of the quotas.
 
 Source: Kueue, `test/performance/scheduler/runner`.
 """

@@ -1,6 +1,6 @@
 """Convert the profiles of a configuration to the form that the runtime needs.
 
-If a plugin does not belong to kube-scheduler, its args are decoded here.
+This module also decodes the args of plugins that do not belong to kube-scheduler.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The members of one group: the state of each, and what its labels and annotations say about the group.
 
-A waiting member has a node only in memory: from Permit until it is bound, or until the wait fails.
+A member waits from Permit until it is bound or rejected. Meanwhile, its node is known only in memory.
 """
 
 from __future__ import annotations

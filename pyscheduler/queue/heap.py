@@ -1,4 +1,4 @@
-"""A heap of queued pods in which a pod can be found, sorted again and removed.
+"""A heap of queued pods that can also find or remove any pod, and move a pod whose sort key changed.
 
 `heapq` cannot remove from the middle. So the entry of a removed pod stays, marked as dead, until it reaches the top
 or the heap is rebuilt.

@@ -1,4 +1,4 @@
-"""Events for the audit: a binding, an eviction, the end of an evicted pod, or a change not made by the scheduler."""
+"""Events of a cluster with a batch scheduler: a binding, an eviction, the end of an evicted pod, a change by others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result of a check: the violations, and how often each rule was applied."""
+"""The result of an audit of a scheduler's decisions: the violations, and how often each rule was applied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The code that made a run (a replay of a trace): versions of packages, the commit, and hashes of code and files."""
+"""Identify the code that a run (a replay of a trace) used: versions of packages, the commit, and hashes of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute how far the teams were below their fair shares of the GPUs during a replay."""
+"""Compute how far teams were below their fair shares of the GPUs while a trace was replayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choose the scheduler configuration for the pods of a dump.
+"""Choose the scheduler configuration for the pods in a dump of a cluster.
 
 The first of these that exists is used:
 

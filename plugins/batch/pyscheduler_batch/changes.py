@@ -1,4 +1,4 @@
-"""Report to a batch profile that a pod group or a queue changed, so that the profile starts a scheduling round."""
+"""Report that a pod group or a queue changed, so that the plugin Batch starts a scheduling round."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`FGD`: prefer the node on which the pod increases the fragmentation of the GPUs least.
 
-Fragmentation is the part of the free GPUs that frequent kinds of pods cannot use. For a pod that shares a GPU, the best
-GPU of the node counts.
+Fragmentation is the part of the free GPUs that typical pods cannot use. If the pod needs a part of one GPU, the
+score of a node is that of its best GPU.
 
 Source: Weng et al., USENIX ATC 2023, section 4.2 and algorithm 1.
 """

@@ -1,4 +1,4 @@
-"""The records of all gangs of a scheduler, and whether a gang has enough members.
+"""Keep a record of each gang of a scheduler, and check whether a gang has enough members.
 
 Members of one gang may name different profiles, so the plugins of all profiles share these records.
 """

@@ -1,4 +1,4 @@
-"""The resources that each waiting job requests next, as arrays: the sum over the pods that would be placed next."""
+"""The requests of waiting jobs, as arrays. A job's request is the sum over the pods that would be placed next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check, before a consolidation is simulated, whether there are enough GPUs for the pending pods and the moved pods."""
+"""Before KAI's action `consolidation` is simulated, check that the GPUs suffice for the pending and the moved pods."""
 
 from __future__ import annotations
 

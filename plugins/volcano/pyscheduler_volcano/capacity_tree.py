@@ -1,4 +1,4 @@
-"""Compute the shares and limits of queues for the policy `capacity`, with or without a tree of queues.
+"""Compute the shares and limits of queues for Volcano's plugin `capacity`, with or without a tree of queues.
 
 Source: Volcano `plugins/capacity`.
 """

@@ -1,4 +1,4 @@
-"""The policy `conformance`: protect critical pods, and all pods of kube-system, from eviction.
+"""Volcano's plugin `conformance`: protect critical pods, and all pods of kube-system, from eviction.
 
 Source: Volcano `plugins/conformance`.
 """

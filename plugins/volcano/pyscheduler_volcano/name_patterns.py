@@ -1,4 +1,4 @@
-"""Match names with regular expressions in Go's syntax. A pattern is refused if a match takes too long."""
+"""Match names of objects with regular expressions in Go's syntax. A pattern is refused if a match takes too long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apply the arguments of the policy `predicates` to the filters, timeouts and scores of a profile.
+"""Set the filters, timeouts and scores of a profile by the arguments of Volcano's plugin `predicates`.
 
 Source: Volcano `pkg/scheduler/plugins/predicates` (`predicates.go`, `helper.go`).
 """

@@ -1,4 +1,4 @@
-"""The policy `proportion` of Volcano: divide the cluster among queues by weight, request and guarantee.
+"""Volcano's plugin `proportion`: divide the cluster among queues by weight, request and guarantee.
 
 Source: Volcano `plugins/proportion`.
 """

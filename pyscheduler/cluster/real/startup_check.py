@@ -1,6 +1,6 @@
 """The first request to the API server, so that refused credentials give one clear error at the start.
 
-`run` waits for an API server that is down or not ready yet. Other commands report an error at once.
+`pyscheduler run` waits for an API server that is down or not ready yet. Other commands report an error at once.
 
 Differs from kube-scheduler, whose informers retry for ever. Here, the program ends if the server refuses the
 credentials, if the server's certificate is not trusted, or if the server is no Kubernetes API server.

@@ -1,4 +1,4 @@
-"""Writes to ResourceClaims before the pod is bound: the allocation, and the pod in `reservedFor`.
+"""Before a pod is bound, write `allocation` and `reservedFor` into the status of its ResourceClaims.
 
 If the API server did not answer a write, the write may have happened. Then the scheduler gives the claim's devices to
 no other claim until it has read the claim again.

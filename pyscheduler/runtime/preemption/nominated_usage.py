@@ -1,4 +1,4 @@
-"""Number the nodes: two nodes get equal numbers if their nominated pods have equal requests.
+"""Give equal numbers to nodes whose nominated pods have equal requests.
 
 A search for victims can treat nodes with equal numbers alike.
 """

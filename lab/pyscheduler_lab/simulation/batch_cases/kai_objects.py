@@ -1,4 +1,4 @@
-"""Convert a test case for KAI-Scheduler to API objects, and its settings to args of the plugin Batch."""
+"""Convert a test case for KAI-Scheduler to API objects, and the settings of the case to args of the plugin Batch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """Convert an event between core/v1, in which events are stored, and events.k8s.io/v1.
 
-The two versions have the same content under different names, as in Go's conversion. For example, `count` of core/v1 is
-`deprecatedCount` in events.k8s.io/v1.
+The two versions have the same content under different names. For example, `count` of core/v1 is `deprecatedCount` in
+events.k8s.io/v1.
+
+Source: Kubernetes, `pkg/apis/events/v1/conversion.go`.
 """
 
 from __future__ import annotations

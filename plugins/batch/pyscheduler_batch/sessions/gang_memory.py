@@ -1,4 +1,4 @@
-"""Remember the minimums that gangs have reached, to find gangs that later lose members without an eviction."""
+"""Remember gangs that had nodes for enough members, to find those that later lose members without an eviction."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Write on the pods of a batch profile why they wait: in a condition, and in an event.
-
-A text is a list of reasons. If the first reason is new, the text is usually written at once. Other changes are written
-later.
-"""
+"""Write on the pods of a batch profile why they wait: in a condition, and in an event."""
 
 from __future__ import annotations
 

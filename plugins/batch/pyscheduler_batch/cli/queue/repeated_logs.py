@@ -1,4 +1,4 @@
-"""Hide log lines about malformed pods and groups while `kubectl queue` runs a scheduling round."""
+"""Hide log lines about malformed pods and groups while `kubectl queue` simulates a scheduling round."""
 
 from __future__ import annotations
 
