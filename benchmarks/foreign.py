@@ -1,4 +1,4 @@
-"""Measure a benchmark case on an existing cluster, and delete the objects of the case at the end.
+"""Run one benchmark on an existing cluster, and delete its objects at the end.
 
 If the cluster has nodes of its own, the flag `--among-other-nodes` is required, because pods may run on these nodes.
 """

@@ -1,4 +1,4 @@
-"""The objects of a case for one cluster size: initial objects, measured pods, and changes during the measurement.
+"""The objects of one benchmark case at one cluster size: initial objects, measured pods, and changes while measuring.
 
 Unlike in kube-scheduler's benchmark, the scheduler does not place the initial pods, and the measured pods exist before
 the scheduler starts.

@@ -1,6 +1,7 @@
 """`make soak`: run the scheduler for a long time under load, and check that its memory stays the same within ±5 %.
 
-The scheduler remembers the last 50,000 pods, so the check begins only after 50,000 pods were bound.
+The scheduler keeps records of the last 50,000 pods. The check begins when this number is reached, because the memory
+grows until then.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The configuration as pyscheduler shows it, with defaults and the args of plugins.
+"""Compute the effective configuration, with defaults and plugin args, that `/configz` and `pyscheduler config` show.
 
 Source: kube-scheduler 1.36, `LogOrWriteConfig`, `NewFramework`, `buildExtenders` and `NewHTTPExtender`.
 """

@@ -1,4 +1,4 @@
-"""Compute the room that a group needs before a retry can succeed, as a number of equal pods."""
+"""Compute how many pods like a given one must fit on nodes before a retry of their group can succeed."""
 
 from __future__ import annotations
 

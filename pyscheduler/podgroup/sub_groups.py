@@ -1,4 +1,4 @@
-"""Sub-groups: parts of a group with minimums of their own, as a tree.
+"""Sub-groups: parts of a group of pods; each has its own minimum of pods, and can have sub-groups.
 
 For example, a job needs one leader and four workers. In KAI, each pod names its sub-group. In Volcano, the labels and
 the role of a pod determine its sub-group.

@@ -1,4 +1,4 @@
-"""Get details for `pyscheduler explain`, such as the missing amount, from the plugins that rejected a pod.
+"""Get details for `pyscheduler explain`, such as the CPU that a node lacks, from the plugins that rejected a pod.
 
 A plugin gives these details in its methods `why_nodes` (about all nodes that it rejected) and `why` (about one node).
 """

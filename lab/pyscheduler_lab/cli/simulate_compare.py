@@ -1,4 +1,4 @@
-"""`pyscheduler simulate --trace ... --compare`: replay a trace under several policies and print a table."""
+"""`pyscheduler simulate --trace ... --compare`: simulate a trace of jobs with several profiles, and print a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repeat a recorded run, and compare the new tables with those in the folder of the run (the bundle)."""
+"""Check the stored results of a simulation: run it again, and compare the new tables with the stored ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues of KAI and Volcano for the teams of a workload, each with a quota of GPUs."""
+"""Make KAI or Volcano queues for teams; each queue has a quota of GPUs."""
 
 from __future__ import annotations
 

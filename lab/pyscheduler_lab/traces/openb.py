@@ -1,6 +1,6 @@
 """Read the task lists of openb, a production cluster where pods share GPUs and some need certain GPU models.
 
-In a list without times, one task arrives per second, and each task runs until the replay ends.
+In a list without times, one task arrives per second, and each task runs until the simulation ends.
 """
 
 from __future__ import annotations

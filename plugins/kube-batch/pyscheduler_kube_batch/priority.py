@@ -1,4 +1,4 @@
-"""The policy `priority` of kube-batch: jobs of high priority are placed first, and may preempt jobs of lower priority.
+"""kube-batch's plugin `priority`: jobs of high priority are placed first, and may preempt jobs of lower priority.
 
 Source: kube-batch `plugins/priority`.
 """

@@ -1,4 +1,4 @@
-"""The policy `proportion` of kube-batch: divide the cluster by weight; a queue gets no more than it requests.
+"""kube-batch's plugin `proportion`: divide the cluster among queues by weight, but give no queue more than it requests.
 
 Source: kube-batch `plugins/proportion`.
 """

@@ -1,1 +1,1 @@
-"""Volcano's rules for the plugin `Batch`: actions, which are the steps of a scheduling round, and policies."""
+"""Volcano's actions and plugins, for the plugin `Batch`. An action is a step of a scheduling round."""

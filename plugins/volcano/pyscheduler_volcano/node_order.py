@@ -1,4 +1,4 @@
-"""Apply the weights of the policy `nodeorder` to the score plugins of a profile.
+"""Apply the weights set for `nodeorder`, a plugin of Volcano and kube-batch, to the score plugins of a profile.
 
 Source: Volcano and kube-batch, `pkg/scheduler/plugins/nodeorder/nodeorder.go`.
 """

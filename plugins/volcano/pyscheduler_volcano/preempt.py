@@ -1,4 +1,4 @@
-"""The action `preempt` of Volcano: a job that lacks nodes evicts pods of other jobs in its queue, or its own pods.
+"""The action `preempt` of Volcano: a job that lacks nodes evicts pods in its own queue.
 
 Source: Volcano `actions/preempt`.
 """

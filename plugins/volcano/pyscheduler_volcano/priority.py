@@ -1,4 +1,4 @@
-"""The policy `priority` of Volcano: jobs and pods of high priority are placed first.
+"""Volcano's plugin `priority`: jobs and pods of high priority are placed first.
 
 A job may preempt jobs of lower priority. Source: Volcano `plugins/priority`.
 """

@@ -1,13 +1,13 @@
 """The search for devices: one claim after the other, one request after the other, one device after the other.
 
-The devices of a node are tried in their order, and the alternatives of a request in the order of preference. The first
-full solution is taken. These shortcuts do not change the solution:
+The alternatives of a request are tried in the order of preference. The first full solution is taken. These shortcuts do
+not change the solution:
 
 * The devices of a request are chosen in ascending order only, because their order within the request does not matter.
 * A device is skipped if the search has already failed with an equal device.
 * A request fails at once if fewer devices are left than it still needs.
 
-The steps of the search are generators that a loop drives, because recursion would be as deep as there are devices.
+The steps of the search are generators that a loop drives, because a claim for many devices would need deep recursion.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go`.
 """
 

@@ -4,7 +4,7 @@ A claim that no pod uses any more is deallocated. If it was made from a template
 
 Rules and messages are those of ``pkg/controller/resourceclaim/controller.go`` with the default feature gates. Differs
 from kube-controller-manager: no timer retries a failed operation. The operation is retried when the pod, the claim or
-the template changes. If the claim of a pod that has ended is deleted, the pod gets no second claim.
+the template changes. A pod that has ended gets no new claim.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The pods of a batch profile that wait in the scheduling queue: all of them, or the changes since the last round."""
+"""Read the waiting pods of a profile from the scheduling queue: all of them, or those changed since the last round."""
 
 from __future__ import annotations
 
