@@ -1,4 +1,4 @@
-"""Measure how long decisions of the plugin Batch take in a large cluster, and how long a replay of a trace takes."""
+"""Measure how long decisions of the plugin Batch take, and how long a simulation of the Philly trace takes."""
 
 from __future__ import annotations
 

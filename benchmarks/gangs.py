@@ -1,4 +1,4 @@
-"""Make the objects of gangs and their queues for a case of the benchmark."""
+"""Make the PodGroups and Queues of benchmarks with gangs, in the APIs of scheduler-plugins, KAI and Volcano."""
 
 from __future__ import annotations
 

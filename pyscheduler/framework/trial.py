@@ -7,7 +7,8 @@ Plugins must follow these rules in a trial:
 
 - `reserve` records what the pod holds, so that the next pod of the trial sees it. It has no other effect: no timer,
   event, request or activation of pods.
-- `permit` returns WAIT if too few pods of the group have a node so far (`trial.placed(group)`). No pod waits.
+- `permit` returns WAIT if too few pods of the group have a node so far (`trial.placed(group)`). WAIT does not
+  hold the pod.
 - `unreserve` follows every `reserve`, in the opposite order. It removes the record and emits no event.
 - If the pods are scheduled after all, `reserve` and `permit` are called again, with `state.trial` None.
 """

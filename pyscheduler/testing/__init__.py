@@ -1,6 +1,6 @@
 """The test kit for plugins: builders, a virtual clock, a fake cluster, and a framework with any set of plugins.
 
-`FakeFramework` runs the real scheduler. Does not belong here: an imitation of the scheduler.
+`FakeFramework` runs the real scheduler, not an imitation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Rules 6 and 7: no pod is evicted twice, jobs do not evict each other in a cycle, and evictions end.
+"""Rule 6: no pod is evicted twice, and jobs do not evict each other in a cycle. Rule 7: evictions end.
 
-After a change that the batch scheduler did not cause, such as a new job, pods may be evicted again.
+Both rules begin anew after a change that the batch scheduler did not cause, such as a new job.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`Random`, `DotProd`, `GpuClustering`, `GpuPacking` and `BestFit`: the policies that the paper compares with FGD.
+"""`Random`, `DotProd`, `GpuClustering`, `GpuPacking` and `BestFit`: score plugins that the FGD paper compares with FGD.
 
 Some of them measure amounts against the largest node of the paper's cluster, which has 128 cores and 8 GPUs.
 

@@ -1,4 +1,4 @@
-"""The policy `minruntime`: protects jobs that started a short time ago.
+"""KAI's plugin `minruntime`: protect jobs that started a short time ago.
 
 A queue sets how long its jobs must run before other jobs may evict them. Pods beyond the minimum number of pods of
 a job are not protected.

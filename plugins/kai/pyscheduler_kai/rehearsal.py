@@ -1,7 +1,7 @@
 """Compute whether a job finds room after the evictions of a plan, without simulating the placements.
 
-Most plans fail: after the evictions, the victims' queues are below their shares, so the victims are placed again before
-the job. Without this module, the first 8,824 plans of the benchmark row `batch-philly` take 1.8 times as long.
+Most plans fail, because the evicted jobs come before the waiting job and take the room back. Without this module, the
+first 8,824 plans of the benchmark `batch-philly` take 1.8 times as long.
 """
 
 from __future__ import annotations

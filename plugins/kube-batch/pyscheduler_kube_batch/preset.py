@@ -1,4 +1,4 @@
-"""The preset `kube-batch`: kube-batch's default actions and policies, and the names that a configuration may use.
+"""The preset `kube-batch`: its default actions and plugins, and all actions, plugins and arguments that it knows.
 
 Sources: kube-batch `pkg/scheduler/util.go` and its plugins.
 """

@@ -2,9 +2,10 @@
 
 Differs from Volcano's session:
 
-- Comparisons ignore the number of pods. Amounts are equal within 10 millicores, 10 MiB, and 0.01 of other resources.
+- Two amounts count as equal if they differ by less than 10 millicores, 10 MiB, or 0.01 of another resource. The
+  resource `pods` is ignored.
 - A job with fewer pods than its minimum does not take part in the round.
-- A later policy can only shorten the list of victims. In Volcano, a later tier (group of policies) can propose others.
+- A later plugin can only shorten the list of victims. In Volcano, a later tier (group of plugins) can propose others.
 - Once enough tasks (pods) of a job have nodes, each further task is bound as soon as it has a node.
 
 Source: kube-batch `framework/session.go`, `framework/session_plugins.go`.

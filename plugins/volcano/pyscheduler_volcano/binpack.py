@@ -1,4 +1,7 @@
-"""The policy `binpack`: prefer the node that is fullest after the pod is placed. Source: Volcano `plugins/binpack`."""
+"""Volcano's plugin `binpack`: prefer the node that is fullest after the pod is placed.
+
+Source: Volcano `plugins/binpack`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Limit the devices that a queue's pods get through resource claims, as Volcano's policy `capacity` does.
+"""Limit the devices that a queue's pods get through resource claims, as Volcano's plugin `capacity` does.
 
-The limits are the entries `deviceclass/NAME` and `DIMENSION.deviceclass/NAME` in `capability` of a queue.
+In a queue's `capability`, `deviceclass/NAME` limits the number of devices of a class. `memory.deviceclass/NAME`, for
+example, limits the sum of their memory.
 
 Source: Volcano `plugins/capacity` (checkDRAAllocatable, addTaskDRAAllocated) and `cache/cache.go` (buildTaskDRAInfo).
 """

@@ -1,4 +1,4 @@
-"""The policy `gang`: a job starts with its minimum of pods or not at all.
+"""Volcano's plugin `gang`: a job starts with its minimum of pods or not at all.
 
 Source: Volcano `plugins/gang`, `api/job_info.go`.
 """

@@ -1,4 +1,4 @@
-"""Combine the answers of all policies into one answer, for example whether a job may be enqueued.
+"""Combine the answers of all policies (Volcano's plugins) into one, for example whether a job may be enqueued.
 
 Source: Volcano `framework/session_plugins.go`.
 """

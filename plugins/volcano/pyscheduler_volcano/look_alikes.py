@@ -1,10 +1,9 @@
 """Treat waiting jobs as one kind if they have one pod each and differ in age and name only.
 
-When a job has failed, the action skips the other jobs of its kind until something changes, because they would fail,
-too.
+If an action, such as `reclaim`, fails for one job, it skips the other jobs of the kind until something changes.
 
-With 1,980 waiting pods in 30 queues (benchmark row `batch-cohorts`, five full nodes), a round takes 94 ms of CPU; it
-takes 842 ms if each job is a kind of its own.
+With 1,980 waiting pods in 30 queues on five full nodes (benchmark `batch-cohorts`), a scheduling round takes 94 ms of
+CPU. Without this module, it takes 842 ms.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The order of jobs, queues and tasks (pods) in a scheduling round, as the policies define it.
+"""The order of jobs, queues and tasks (pods) in a scheduling round, as Volcano's plugins define it.
 
 Source: Volcano `framework/session_plugins.go`.
 """

@@ -1,4 +1,4 @@
-"""The policy `overcommit`: admit jobs until they request a multiple (1.2 by default) of the cluster's resources.
+"""Volcano's plugin `overcommit`: admit jobs until they request a multiple (1.2 by default) of the cluster's resources.
 
 Source: Volcano `plugins/overcommit`.
 """

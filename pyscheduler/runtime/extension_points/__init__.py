@@ -1,4 +1,4 @@
 """The extension points: call the plugins of a profile and combine their answers.
 
-Does not belong here: cached answers (`equivalence_cache`), and the order of the extension points (`placement`).
+The package `equivalence_cache` caches the answers. The module `placement` calls the extension points in order.
 """

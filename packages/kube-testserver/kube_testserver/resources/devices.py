@@ -1,4 +1,4 @@
-"""The kinds of `resource.k8s.io/v1`, as rows of the table of resources.
+"""The properties of the resources in `resource.k8s.io/v1`, for example whether a resource is namespaced.
 
 Source: Kubernetes 1.36, `pkg/registry/resource`, with its default feature gates.
 """

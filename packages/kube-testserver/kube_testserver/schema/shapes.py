@@ -1,4 +1,4 @@
-"""Types that check the shape of an object: the conversion to a type fails for an object that Go's decoder refuses."""
+"""Types to which objects are converted to check them: the conversion fails if Go's decoder would refuse the object."""
 
 from __future__ import annotations
 

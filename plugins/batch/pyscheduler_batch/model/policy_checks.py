@@ -1,4 +1,4 @@
-"""Check the policies and actions that other Python packages add to a batch system, and the answers of these policies.
+"""Check the actions and policies (plugins) that packages add to a system such as KAI, and the answers of the policies.
 
 The error about a wrong answer names the policy.
 """

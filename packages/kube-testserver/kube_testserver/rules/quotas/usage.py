@@ -3,7 +3,7 @@
 Most objects count as one under the name `count/PLURAL.GROUP`. Some kinds, such as pods, use further amounts.
 
 Source: Kubernetes 1.36, `pkg/quota/v1/evaluator/core`. Differs from Kubernetes: a pod that still exists after its grace
-period counts; a ResourceClaim does not count for extended resources; there is no scope VolumeAttributesClass.
+period counts; devices of a ResourceClaim do not count as an extended resource; there is no scope VolumeAttributesClass.
 """
 
 from __future__ import annotations
