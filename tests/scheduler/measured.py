@@ -60,10 +60,10 @@ class Measured:
 
     def values(self, name: str, *, by: str) -> dict[str, float]:
         """Return the values of a family by one of its labels."""
-        text = self.metrics.render()[0].decode()
+        lines = [line for line in self.metrics.render()[0].decode().splitlines(keepends=True) if name in line]
         return {
             sample.labels.get(by, ""): sample.value
-            for family in text_string_to_metric_families(text)
+            for family in text_string_to_metric_families("".join(lines))
             for sample in family.samples
             if sample.name == name
         }

@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 from contextlib import contextmanager
-from types import BuiltinFunctionType, BuiltinMethodType, ModuleType
+from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -65,6 +65,8 @@ _CHANGING: Final = frozenset(
         ("posix", "urandom"),
     }
 )
+#: Their names alone, which tell most calls apart.
+_NAMES: Final = frozenset(name for _, name in _BLOCKING | _CHANGING)
 #: Log records have times, and the scheduler's own code draws from its own seed.
 _NOT_THE_PLUGIN: Final = frozenset({"logging", "pyscheduler"})
 #: The points at which a plugin only reads the snapshot.
@@ -156,15 +158,14 @@ _PARTS: Final = ("the pod", "nodes", "arrays of the snapshot")
 
 def snapshot_digest(snapshot: Snapshot, pod: Pod) -> tuple[object, ...]:
     """Return what a plugin could change: the pod, the nodes with their sums, and the arrays."""
-    encode = msgspec.json.encode
+    encode = msgspec.json.Encoder(enc_hook=repr).encode  # amounts that a plugin wrote may be of any type
     nodes = snapshot.nodes
     infos = [
         (
-            encode(info.node),
+            encode((info.node, info.requested, info.non_zero_requested, info.allocatable, info.pvc_ref_counts)),
             info.generation,
-            repr((info.requested, info.non_zero_requested, info.allocatable, info.pvc_ref_counts)),
             tuple(info.used_ports),
-            [(each.pod.uid, id(each.pod)) for each in info.pods],
+            [id(each.pod) for each in info.pods],
         )
         for info in nodes
     ]
@@ -187,7 +188,7 @@ def _observed_thread(method: PluginMethod, seen: Observation) -> Iterator[None]:
     former = sys.getprofile()
 
     def on_call(frame: FrameType, event: str, function: object) -> None:
-        if event != "c_call" or (name := _name_of(function)) is None:
+        if event != "c_call" or getattr(function, "__name__", "") not in _NAMES or (name := _name_of(function)) is None:
             return
         if name in _BLOCKING:
             what = f"it calls {'.'.join(name)}, which stops the event loop of the scheduler"
@@ -216,7 +217,7 @@ def _is_of_plugin(frame: FrameType) -> bool:
 
 def _name_of(function: object) -> tuple[str, str] | None:
     """Return the module or type of a built-in function, and its name."""
-    if not isinstance(function, BuiltinFunctionType | BuiltinMethodType):
+    if not isinstance(function, BuiltinFunctionType):
         return None
     owner = function.__self__
     # Functions of a module belong to the module, methods to an object, and class methods to a class.
