@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyscheduler_batch.contract import ACTIVE, Policy, ScenarioRule, VictimFilter
@@ -83,12 +85,17 @@ class Cycle:
         moved = self.session.ledger.moved.get(task.uid)
         return task.state if moved is None else moved[1].state
 
+    @cached_property
+    def _oldest_first(self) -> Sequence[Job]:
+        # The session has the jobs in the order in which they last changed, which a restart forgets.
+        return sorted(self.session.jobs.values(), key=attrgetter("created", "key"))
+
     def candidates(self) -> Iterator[Gang]:
-        """Return the preemptible jobs with placed tasks, in the order of all jobs."""
+        """Return the preemptible jobs with placed tasks, the oldest first."""
         is_leaf = self.session.queues.is_leaf.tolist()
-        for uid, job in self.session.jobs.items():
+        for job in self._oldest_first:
             if job.preemptible and job.queue_row >= 0 and is_leaf[job.queue_row] and job.count(ACTIVE):
-                gang = self.gangs[uid]
+                gang = self.gangs[job.uid]
                 if is_candidate(gang):
                     yield gang
 

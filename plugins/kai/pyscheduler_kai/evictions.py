@@ -314,7 +314,7 @@ class Consolidation(_Evicting):
         return cycle.lines.line_of_victims(self._first(cycle, accepts))
 
     def _first(self, cycle: Cycle, accepts: Callable[[Gang], bool]) -> Iterator[Gang]:
-        """Return the first candidates of all jobs, in the order in which jobs were built."""
+        """Return the first candidates, the oldest jobs first; in the original, jobs have no order."""
         return islice(filter(accepts, cycle.candidates()), self._most + 1)
 
     def further_inputs(self, cycle: Cycle, gang: Gang) -> object:

@@ -82,6 +82,24 @@ async def test_a_pass_decides_alike_with_and_without_memory(kai: BatchCluster, s
     assert kinds["reclaim"]
 
 
+async def test_consolidation_considers_the_oldest_jobs(kai: BatchCluster) -> None:
+    """Which job changed last does not matter: a scheduler that has just started does not know it."""
+    gpu_queue(kai, "a", 6)
+    for number, name in enumerate("xyz"):
+        kai.cluster.add_node(f"n{number}", allocatable={"cpu": "64", "memory": "64Gi", "pods": "110", GPU: "2"})
+        gang(kai, name, "a", 1, node_name=f"n{number}")
+        await kai.cluster.clock.advance(1)
+    sessions = sessions_of((await kai.start(args="maxConsolidationVictims: 1")).scheduler)[0]
+    await kai.pass_time(1)
+    (oldest,) = (pod.name for pod in kai.cluster.pods() if pod.name.startswith("x"))
+    kai.cluster.patch(Pod, oldest, {"metadata": {"labels": {"app": "x"}}})
+    gang(kai, "w", "a", 1, 2)
+    await kai.cluster.clock.advance(0.001)
+    found = await sessions.decide()
+    assert [each.task.job.key for each in found.decisions if each.kind.name == "EVICT"] == ["default/y"]
+    found.session.ledger.put_back()
+
+
 @pytest.mark.slow
 async def test_actions_that_end_early_decide_as_if_they_tried_every_job(
     kai: BatchCluster, monkeypatch: pytest.MonkeyPatch
