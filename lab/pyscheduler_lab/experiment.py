@@ -1,4 +1,4 @@
-"""`compare` replays a trace under several policies, as `pyscheduler simulate --trace --compare` does.
+"""`compare` simulates a trace with several scheduler profiles, as `pyscheduler simulate --trace --compare` does.
 
 The results are Arrow tables. `table.to_pandas()` and `polars.from_arrow(table)` convert them.
 """

@@ -1,4 +1,4 @@
 """The scheduling queue: the pods that wait for a node, and when each of them is retried.
 
-Begin with `scheduling_queue`. Does not belong here: the cache, the API server, and plugins.
+Begin with `scheduling_queue`.
 """

@@ -2,6 +2,4 @@
 
 `assembly` builds profiles from the installed plugins, and `extension_points` calls their methods. `placement` finds a
 node for a pod; `preemption` finds pods to evict.
-
-Does not belong here: plugins, the scheduling cycle, the API server.
 """

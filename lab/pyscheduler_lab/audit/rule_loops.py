@@ -1,4 +1,6 @@
-"""Rule 6: no pod is evicted twice, and jobs do not evict each other in a cycle. Rule 7: evictions end.
+"""Rules 6 and 7 of the audit.
+
+Rule 6: no pod is evicted twice, and jobs do not evict each other in a cycle. Rule 7: evictions end.
 
 Both rules begin anew after a change that the batch scheduler did not cause, such as a new job.
 """

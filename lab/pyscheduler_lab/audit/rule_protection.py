@@ -1,4 +1,4 @@
-"""Rule 3: no protected pod and no pod of another scheduler is evicted.
+"""Rule 3 of the audit: no protected pod and no pod of another scheduler is evicted.
 
 The scheduler may evict the rest of a gang that lost members. Otherwise, these pods are protected:
 

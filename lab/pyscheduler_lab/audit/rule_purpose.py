@@ -1,4 +1,6 @@
-"""Rule 4: each eviction either removes the rest of a gang that lost members, or makes room for a job that then starts.
+"""Rule 4 of the audit: each eviction removes the rest of a gang that lost members, or makes room for a job.
+
+The job must start afterwards.
 
 If another program changes the job, its queue or the nodes before the job starts, the eviction is not judged.
 """

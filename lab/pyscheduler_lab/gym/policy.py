@@ -1,4 +1,4 @@
-"""A Score plugin that takes its scores from a policy, such as a neural network.
+"""A Score plugin that takes its scores from a learned policy, such as a neural network.
 
 The policy returns a score for each node, and a last score for "leave the pod pending". The plugin ignores the last one.
 

@@ -1,4 +1,4 @@
-"""Policies: named scheduler profiles with which a trace can be replayed."""
+"""The scheduler profiles that `--compare` knows by name, such as `binpack`."""
 
 from __future__ import annotations
 

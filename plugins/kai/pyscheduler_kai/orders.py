@@ -1,4 +1,4 @@
-"""Policies: `priority` and `elastic` order jobs; `kubeflow`, `ray` and `taskorder` order the pods of a job.
+"""KAI's plugins: `priority` and `elastic` order jobs; `kubeflow`, `ray` and `taskorder` order the pods of a job.
 
 Source: KAI-Scheduler, the plugins of the same names.
 """

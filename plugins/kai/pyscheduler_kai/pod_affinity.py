@@ -1,4 +1,4 @@
-"""The policy `podaffinity`: preferred (anti-)affinity between pods. Source: KAI-Scheduler, `plugins/podaffinity`."""
+"""KAI's plugin `podaffinity`: preferred (anti-)affinity between pods. Source: KAI-Scheduler, `plugins/podaffinity`."""
 
 from __future__ import annotations
 

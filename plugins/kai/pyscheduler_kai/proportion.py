@@ -1,4 +1,4 @@
-"""The policy `proportion`: it computes fair shares, orders queues by them, and checks limits and quotas.
+"""KAI's plugin `proportion`: it computes fair shares, orders queues by them, and checks limits and quotas.
 
 Most amounts are tuples of CPU millicores, memory bytes and GPUs.
 

@@ -1,4 +1,4 @@
-"""The tree by which the policy `drf` compares queues, with jobs as leaves. Source: Volcano `plugins/drf`."""
+"""The tree by which Volcano's plugin `drf` compares queues, with jobs as leaves. Source: Volcano `plugins/drf`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The policy `nodeorder`: score nodes with kube-scheduler's score plugins. Source: Volcano `plugins/nodeorder`."""
+"""Volcano's plugin `nodeorder`: it scores nodes with kube-scheduler's score plugins.
+
+Source: Volcano `plugins/nodeorder`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read the ResourceQuotas of all namespaces, for Volcano's policy `resourcequota`."""
+"""Read the ResourceQuotas of all namespaces, for Volcano's plugin `resourcequota`."""
 
 from __future__ import annotations
 

@@ -8,5 +8,5 @@ The schemas come from Kubernetes' own OpenAPI documents (see NOTICE). The server
 - the paths of fields in `metadata.managedFields` (`field_paths`, `managed_fields`)
 - the output of `kubectl explain`
 
-Does not belong here: the rules for values, such as the length of a name (`rules`).
+The package `rules` checks values, such as the length of a name.
 """
