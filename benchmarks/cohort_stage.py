@@ -1,7 +1,7 @@
 """Create the workloads of Kueue's scalability test, run and end their pods, and compute the figures.
 
 A workload is one pod. If the pod is evicted, it is created again, and the time to admission ends with the last binding.
-Usage is the mean over time of the cores in the queues' status, divided by the sum of the quotas.
+Usage is the share of all quotas that the pods use, in cores; a mean over time, from the status of the queues.
 
 Source: Kueue, `test/performance/scheduler/runner`.
 """

@@ -37,7 +37,7 @@ def table(document: Mapping[str, Any]) -> str:
     """Return the table alone."""
     rows = [
         [
-            titled(f"{title}, a real kube-apiserver", ours),
+            titled(f"kube-scheduler's benchmark {title}, a real kube-apiserver", ours),
             f"{_told(ours, _RATE)}; kube-scheduler {_told(theirs, _RATE)}",
         ]
         for title, (ours, theirs) in islice(beside.pairs(document["rows"]).items(), 1)
