@@ -58,7 +58,7 @@ document.body.append(Object.assign(document.createElement("pre"), { id: "probe",
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a comparison of two policies."""
     found = tmp_path_factory.mktemp("report") / "results"
-    trace = ("--trace", "philly", "--vc", "vc1", "--jobs", "60", "--nodes", "4x8gpu")
+    trace = ("--trace", "philly", "--vc", "vc1", "--jobs", "30", "--nodes", "4x8gpu")
     main_quietly("simulate", *trace, "--compare", "default,fifo", "--out", str(found))
     return found
 
