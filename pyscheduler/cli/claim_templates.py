@@ -1,4 +1,4 @@
-"""The row of `explain` about ResourceClaims that are not made yet: whether their ResourceClaimTemplates exist."""
+"""For `pyscheduler explain POD`: check that the ResourceClaimTemplates for the pod's missing ResourceClaims exist."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Find the rows of `explain` about the job to which a pod belongs.
+"""For `pyscheduler explain POD`: find the checks of the job to which the pod belongs.
 
-A package that schedules jobs names a function that returns these rows, in `POD_STEPS` (see `added_commands`).
+A Python package that schedules jobs can add such checks (`POD_STEPS` in `added_commands`).
 """
 
 from __future__ import annotations

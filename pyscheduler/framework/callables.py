@@ -1,4 +1,4 @@
-"""Inspects functions and classes that the scheduler calls: their origin, their arguments, the object they belong to."""
+"""Inspect code that the scheduler calls: where it is defined, how many arguments it takes, and its `self`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check for a plugin whether pods would fit if certain other pods were gone.
+"""Let a plugin check whether pods would fit if certain other pods were gone.
 
 The check changes the snapshot, and undoes the changes at the end. No scheduling cycle runs meanwhile.
 """

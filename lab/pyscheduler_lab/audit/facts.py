@@ -1,4 +1,4 @@
-"""Events of a cluster with a batch scheduler: a binding, an eviction, the end of an evicted pod, a change by others."""
+"""Events in the audit of a batch scheduler: bindings, evictions, the end of an evicted pod, and other changes."""
 
 from __future__ import annotations
 

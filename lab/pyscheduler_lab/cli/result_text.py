@@ -1,4 +1,4 @@
-"""Texts of results: values with units, tables, and the progress of a run."""
+"""Format the results of simulations for the terminal: values with units, columns, bars, and a line of progress."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Enable GPU sharing in a profile for a simulation.
+"""Enable the plugin `GpuSharing`, which counts parts of GPUs, in profiles for a simulation.
 
-Nothing in a simulation reports the index of a shared GPU. So `GpuSharing` does not wait for it.
+In a cluster, the plugin waits until the index of a shared GPU is reported. In a simulation, it does not wait.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Engines run the cells (single runs) of a sweep: one after the other, on processes of this machine, or on Ray.
+"""Run the simulations (*cells*) of a sweep: one after the other, on processes of this machine, or on Ray.
 
-The results do not depend on the engine.
+The results do not depend on this choice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read tables of jobs with arrival, size and duration: Philly, Kalos, Alibaba 2017, and files in the same form.
+"""Read traces of jobs with arrival, size and duration, such as the published traces Philly, Kalos and Alibaba 2017.
 
 The column `memory_norm_per_worker` is a share of the memory of the largest machine. This memory is taken to be 1 TiB.
 """

@@ -1,6 +1,6 @@
 """Read the pods of a dumped or recorded cluster as the jobs of a trace.
 
-Equal pods of one group are the workers of one job.
+If pods of one pod group have equal requests and node selectors, they are the workers of one job.
 """
 
 from __future__ import annotations

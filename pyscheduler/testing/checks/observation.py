@@ -1,4 +1,4 @@
-"""`Observation`: the findings about the plugin under test in one run of random steps, and the current step."""
+"""`Observation`: the mistakes of a plugin that `check_plugin` has found so far, and the test step that runs now."""
 
 from __future__ import annotations
 

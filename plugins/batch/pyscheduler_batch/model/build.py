@@ -1,4 +1,4 @@
-"""Build the tables of queues, jobs and tasks for one scheduling round, from values that were read from API objects."""
+"""Build the queues and jobs of a scheduling round from values that were read from API objects."""
 
 from __future__ import annotations
 

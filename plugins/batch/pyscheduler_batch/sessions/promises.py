@@ -1,6 +1,6 @@
 """The first action of each scheduling round: place jobs on the nodes that earlier rounds promised to them.
 
-For example, an earlier round evicted pods from these nodes for the job.
+A round that evicts pods for a job promises nodes to that job.
 """
 
 from __future__ import annotations

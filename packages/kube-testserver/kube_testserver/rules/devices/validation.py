@@ -1,7 +1,7 @@
 """Validation of ResourceClaims, their templates, and DeviceClasses.
 
 Source: Kubernetes 1.36, `pkg/apis/resource/validation`, with its default feature gates. Differs from Kubernetes: some
-checks are missing. For example, lists may have any length. Of selectors and tolerations, only the types are checked.
+checks are missing, for example the checks of selectors, of tolerations, and of the lengths of lists.
 """
 
 from __future__ import annotations
