@@ -1,4 +1,4 @@
-"""The rows of `explain` about evictions: the pod itself is evicted, or it waits until preemption victims have ended."""
+"""Rows of `pyscheduler explain` about evictions: the pod is evicted, or waits until preemption victims have ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of `explain` about pods that hold room on nodes: nominated pods, and evicted pods that still exist."""
+"""Rows of `pyscheduler explain` about pods that hold room: nominated pods, and evicted pods that still exist."""
 
 from __future__ import annotations
 

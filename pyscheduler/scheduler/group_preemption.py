@@ -7,7 +7,7 @@ Differs from kube-scheduler:
 
 * If the members are not alike, pyscheduler may first try them in another order, and preempts only if this fails, too.
 * pyscheduler does not preempt for a group that waits for the victims of another PostFilter plugin.
-* A ReadWriteOncePod claim counts as free once the pod that uses it is a victim.
+* pyscheduler counts a ReadWriteOncePod claim as free once the pod that uses it is a victim.
 * pyscheduler nominates all members that the search places; kube-scheduler only those that need no victims.
 
 Source: kube-scheduler 1.36, `runWorkloadAwarePreemption`.

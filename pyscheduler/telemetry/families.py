@@ -1,8 +1,8 @@
 """kube-scheduler's metric families: names, labels, stability, help and buckets, as its `/metrics` page shows them.
 
 This module is a table; `metrics` records the values. Names that begin with `pyscheduler_` are pyscheduler's own.
-Source: kube-scheduler 1.36, `pkg/scheduler/metrics`; component-base (its metrics `restclient`, `leaderelection`,
-`feature`, `version`, `compatversion`, and those of its registry); k8s.io/apiserver (its metrics of requests, see
+Sources: kube-scheduler 1.36, `pkg/scheduler/metrics`; component-base (metrics of `restclient`, `leaderelection`,
+`feature`, `version`, `compatversion` and of the registry); k8s.io/apiserver (metrics of requests, see
 `request_metrics`).
 """
 

@@ -1,4 +1,4 @@
-"""A cluster for tests: an embedded API server in this process, and frameworks that schedule pods of this cluster."""
+"""A cluster for tests: an embedded API server in this process, and schedulers with the plugins under test."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A bundle: the folder of one simulation, with its tables, settings, versions of the code, and input files.
+"""A bundle: the folder of one simulation, with its results, settings, versions of the code, and input files.
 
-Simulations with the same settings, inputs and code have equal tables, byte by byte.
+Simulations with the same settings, inputs and code have equal results, byte by byte.
 """
 
 from __future__ import annotations

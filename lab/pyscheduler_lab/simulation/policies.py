@@ -1,4 +1,4 @@
-"""The scheduler profiles that `--compare` knows by name, such as `binpack`."""
+"""Scheduler profiles by name, such as `binpack`, for the option `--compare` of `pyscheduler simulate`."""
 
 from __future__ import annotations
 

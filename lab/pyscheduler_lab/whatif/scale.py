@@ -1,6 +1,6 @@
 """Find the smallest number of new nodes with which every pending pod gets a node.
 
-A pod does not count if it waits even with one new node for each pending pod.
+The search adds at most one new node for each pending pod. Pods that do not fit even then are left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A test server for blocking clients and other processes: an embedded cluster in a thread of its own.
+"""A test server for synchronous clients and for other processes: an embedded cluster in a thread of its own.
 
 The cluster has no locks. So other threads use it over HTTP, or by `run`, which calls a function in the server's thread.
 """

@@ -1,4 +1,4 @@
-"""Respect PodDisruptionBudgets when a batch profile chooses victims.
+"""Respect PodDisruptionBudgets when the plugin `Batch` chooses victims.
 
 By default, budgets only decide between victims that are otherwise equal. The arg `disruptionBudgets` can make budgets
 strict, or turn them off.

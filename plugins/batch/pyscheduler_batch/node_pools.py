@@ -1,6 +1,6 @@
 """Node pools of KAI: a profile uses the nodes, queues and groups of one pool.
 
-A label names the pool. A profile without a pool of its own takes the objects without this label.
+A label of an object names its pool. A profile without a pool of its own takes the objects without this label.
 
 Source: KAI-Scheduler `pkg/scheduler/conf/scheduler_conf.go` (GetLabelSelector), `cache/cluster_info/data_lister`
 (selection of objects) and `scheduler_util` (readiness of nodes).

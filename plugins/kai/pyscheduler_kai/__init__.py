@@ -1,1 +1,1 @@
-"""The rules of KAI-Scheduler for the plugin `Batch`: its actions (steps of a scheduling round) and KAI's plugins."""
+"""KAI-Scheduler for the plugin `Batch`: KAI's actions (steps of a scheduling round) and KAI's plugins."""

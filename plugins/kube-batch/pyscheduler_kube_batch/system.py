@@ -1,4 +1,4 @@
-"""kube-batch as a batch system of the plugin `Batch`, with the rules in which it differs from other systems.
+"""kube-batch for the plugin `Batch`: the actions and plugins of this batch system.
 
 kube-batch is Volcano's ancestor. It has no action `enqueue`, and knows neither ResourceQuotas nor HyperNodes.
 """

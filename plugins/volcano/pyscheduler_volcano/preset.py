@@ -1,4 +1,4 @@
-"""The preset `volcano`: Volcano's default actions and plugins, and the names that a configuration may use.
+"""The preset `volcano`: the default actions and plugins, and the names of all actions, plugins and arguments.
 
 Sources: Volcano `pkg/scheduler/util.go`, `pkg/scheduler/conf/scheduler_conf.go` and its plugins.
 """

@@ -1,4 +1,7 @@
-"""Run a history (random steps on a cluster): `observe` checks a plugin at each step, `decide` returns the decisions."""
+"""Run a history (random steps on a cluster) with a plugin.
+
+`observe` checks the plugin at each step. `decide` returns the state of each pod after each step.
+"""
 
 from __future__ import annotations
 

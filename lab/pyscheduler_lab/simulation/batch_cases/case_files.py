@@ -1,4 +1,4 @@
-"""Read files of cases for batch schedulers, run the cases, and return their results."""
+"""Read files of test cases for batch schedulers, run the test cases, and return the results."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`JobSpec`: the settings of a job, read from its PodGroup, in one form for all batch systems.
 
-For example, these are the queue, the priority class, the minimum number of pods and the sub-groups.
+The settings include the queue, the priority class, the minimum number of pods and the sub-groups.
 """
 
 from __future__ import annotations

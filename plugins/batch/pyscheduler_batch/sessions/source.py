@@ -1,4 +1,4 @@
-"""Decide when a batch profile needs a pass (a scheduling round over all jobs), and run the pass.
+"""Run the passes of the plugin `Batch`. A pass is one scheduling round over all jobs.
 
 A pass is due after a change of, for example, a pod, a node or a queue. It is also due when a binding or an eviction has
 failed, or a backoff ends.

@@ -1,4 +1,4 @@
-"""Write changed statuses and annotations, at a limited rate: an object is normally written once a second at most.
+"""Write changed statuses and annotations of queues and pod groups: normally, at most once a second for each object.
 
 If another writer changed the object in the meantime, the write is computed again from the newest object.
 """
