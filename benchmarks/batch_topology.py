@@ -1,4 +1,4 @@
-"""Measure jobs whose pods must run in one rack, or in one block of racks."""
+"""Measure the scheduling of jobs whose pods must run in one rack, or in one block of racks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A test kit for batch systems: queues, groups and pods of one system, and a scheduler with the plugin Batch."""
+"""For tests: create queues, groups and pods of KAI, Volcano or kube-batch, and start a scheduler for them."""
 
 from __future__ import annotations
 

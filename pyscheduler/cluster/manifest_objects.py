@@ -1,6 +1,6 @@
 """Read objects from manifests (YAML or JSON), for commands such as `explain`.
 
-`admit` completes pods as an API server would.
+`admit` checks pods and fills in defaults, as an API server would.
 """
 
 from __future__ import annotations

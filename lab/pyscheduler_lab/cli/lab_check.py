@@ -1,4 +1,4 @@
-"""`pyscheduler lab check`: check that the results of a run (a replay of a trace) are in the ranges of a file."""
+"""`pyscheduler lab check`: check that the results of a simulation are within the limits in a YAML file."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ The limits are in a YAML file:
       large:
         wait_p90_s: {max: 3600}
 
-A column without a value fails the check.
+If the results have no value for a column, the check fails.
 """
 
 from __future__ import annotations

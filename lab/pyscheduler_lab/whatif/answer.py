@@ -1,4 +1,4 @@
-"""Find the effect of a change on the pods of a dump (the objects of a cluster): pods that move, wait or are lost."""
+"""Compute which pods move, wait or are gone for good after a change of the cluster, such as a removed node."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Turn a checked syntax tree into Python functions that evaluate it.
 
-Such a function takes a `Meter` and returns a value, or raises `CelError`. Constant parts, such as a literal regular
-expression, are prepared once, before the first evaluation.
+Such a function returns a value, or raises `CelError`. Constant parts, such as a literal regular expression, are
+prepared once, before the first evaluation.
 """
 
 from __future__ import annotations

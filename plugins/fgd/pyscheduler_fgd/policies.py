@@ -1,6 +1,6 @@
-"""`Random`, `DotProd`, `GpuClustering`, `GpuPacking` and `BestFit`: score plugins that the FGD paper compares with FGD.
+"""Score plugins to compare with `FGD`: `Random`, `DotProd`, `GpuClustering`, `GpuPacking` and `BestFit`.
 
-Some of them measure amounts against the largest node of the paper's cluster, which has 128 cores and 8 GPUs.
+`DotProd` and `BestFit` divide amounts by those of the largest node in the paper's cluster: 128 cores and 8 GPUs.
 
 Source: Weng et al., USENIX ATC 2023, section 6.1, and the definitions in the simulator of its authors.
 """

@@ -1,6 +1,6 @@
-"""The methods of `Gang` that the deadlock resolver calls.
+"""Methods of `Gang` for resolving deadlocks, in which gangs hold nodes that other gangs need.
 
-Only gangs in Koordinator's mode `NonStrict` may be asked to give up nodes.
+Only gangs in Koordinator's mode `NonStrict` give up nodes.
 """
 
 from __future__ import annotations

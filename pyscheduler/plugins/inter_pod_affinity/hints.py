@@ -1,4 +1,4 @@
-"""Queueing hints for pods that InterPodAffinity rejected: changes of pods, nodes and namespaces that may help them.
+"""Queueing hints of InterPodAffinity: decide which changes of pods, nodes and namespaces requeue a rejected pod.
 
 Differs from kube-scheduler 1.36, in which a rejected pod may wait for five minutes after some of these changes
 (kubernetes#141953, kubernetes#141354).

@@ -1,7 +1,4 @@
-"""Give equal numbers to nodes whose nominated pods have equal requests.
-
-A search for victims can treat nodes with equal numbers alike.
-"""
+"""Group nodes whose nominated pods have equal requests: a search for victims can treat such nodes alike."""
 
 from __future__ import annotations
 

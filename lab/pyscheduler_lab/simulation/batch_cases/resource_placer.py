@@ -1,4 +1,4 @@
-"""Simple substitutes for the scheduler's filters and scores, used for recorded cases of batch schedulers.
+"""Simple filters and scores that replace those of the scheduler in test cases of Volcano and kube-batch.
 
 A node accepts pods up to its maximum number of pods, and scores depend only on resources.
 """

@@ -1,4 +1,4 @@
-"""Run recorded scheduling cycles (sessions) of Volcano again, with the preset `volcano`."""
+"""Run recorded scheduling cycles of Volcano in pyscheduler, and return the results in the format of the recording."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`BatchPlugin`: the interface through which a scheduling round calls the plugin `Batch`.
-
-Its methods answer questions about queues, jobs and nodes.
-"""
+"""`BatchPlugin`: the methods through which a scheduling round asks the plugin `Batch` about queues, jobs and nodes."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """The states of jobs that a batch profile keeps from pass to pass, such as promised nodes and backoffs.
 
-A pass is one scheduling round over all jobs. Without these states, other jobs would take the nodes of a job's victims,
-gangs would stay partly bound, and jobs would evict each other without end. A job may have several states:
+A pass is one scheduling round over all jobs. Without these states, other jobs would take nodes that were freed for a
+job, gangs would stay partly bound, and jobs would evict each other without end. A job may have several states:
 
     state     begins when                        effect on the job                  ends when
     --------  ---------------------------------  ---------------------------------  --------------------------------
-    promised  pods are evicted for the job, or   it is placed first; it is not      its minimum and the tasks with a
+    promised  pods are evicted for the job, or   it is placed first; it is not      enough tasks and all tasks with a
               the job is "in parts"              evicted                            promised node are bound, it is
                                                                                     deleted, or it is "lapsed"
     lapsed    its promise expires, or an         it may not evict other jobs        its backoff ends
@@ -19,7 +19,7 @@ gangs would stay partly bound, and jobs would evict each other without end. A jo
     in parts  a binding of a gang is lost while  the nodes of lost tasks are        no task is lost, or no task is
               other tasks are bound              promised to it                     bound; after 60 s it is "late"
     late      it was "in parts" for 60 s         its lost tasks have no promise     no task is lost, or the others
-                                                                                    are enough for the minimum
+                                                                                    are enough for the job
     held      it is evicted because it has lost  it is not placed                   its backoff ends
               tasks
 
