@@ -1,7 +1,7 @@
 """Create the workloads of Kueue's scalability test, run and end their pods, and compute the figures.
 
 A workload is one pod. If the pod is evicted, it is created again, and the time to admission ends with the last binding.
-Usage is the share of all quotas that the pods use, in cores; a mean over time, from the status of the queues.
+Usage is the CPU that the pods use, divided by the sum of the nominal quotas. It is a mean over time.
 
 Source: Kueue, `test/performance/scheduler/runner`.
 """

@@ -1,4 +1,4 @@
-"""The CPU time of importing the package, and its size on disk."""
+"""Measure the CPU time of importing pyscheduler, and the package's size on disk."""
 
 from __future__ import annotations
 

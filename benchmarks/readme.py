@@ -1,4 +1,4 @@
-"""The table in README: the few rows that people ask for first."""
+"""Make the table in README that shows the most important results of the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lab: simulate the scheduler in virtual time, replay traces of jobs, and check recorded runs.
+"""The lab: simulate the scheduler in virtual time, replay traces of jobs, and check a scheduler's recorded decisions.
 
 The lab is for tests and experiments; the scheduler does not import it. The names below are its Python interface.
 """

@@ -1,6 +1,6 @@
 """Plugins that repeat mistakes of kube-scheduler 1.36.2; pyscheduler's usual plugins do not make these mistakes.
 
-`explain --cases` uses these plugins, so that its answers can be compared with recorded decisions of kube-scheduler.
+`pyscheduler explain --cases` uses these plugins, so that its output can be compared with kube-scheduler's decisions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Make the group objects of scenario files and replays, and the CustomResourceDefinitions of their kinds."""
+"""Make the pod group objects of a simulation, and the CustomResourceDefinitions that the objects need."""
 
 from __future__ import annotations
 

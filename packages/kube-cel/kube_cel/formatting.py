@@ -1,6 +1,6 @@
 """The CEL function ``format``, which writes values into a text: ``'%d pods'.format([3])``.
 
-Source: cel-go 0.26, `ext/formatting.go`, in the version that Kubernetes 1.36 enables.
+Source: cel-go 0.26, `ext/formatting.go`.
 """
 
 from __future__ import annotations

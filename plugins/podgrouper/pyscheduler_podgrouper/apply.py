@@ -1,4 +1,4 @@
-"""Turn a planned group into the body of a PodGroup, or into a patch of the PodGroup in the cluster.
+"""Convert a `GroupPlan` into the body of a new PodGroup, or into a patch of an existing one.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgroup`.
 """

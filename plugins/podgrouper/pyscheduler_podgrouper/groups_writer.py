@@ -1,4 +1,4 @@
-"""Write planned pod groups to the API server, and make pods members of them.
+"""Write the pod groups of workloads to the API server, and make the workloads' pods members.
 
 The scheduler's cache of groups is updated at once, so the pods can be scheduled before the watch reports the changes.
 """

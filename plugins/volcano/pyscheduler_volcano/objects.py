@@ -1,4 +1,4 @@
-"""Read Volcano's objects that define queues and pod groups, and the older kinds of kube-batch.
+"""Read the queues and pod groups of Volcano, and those of its predecessor kube-batch.
 
 Sources: volcano `apis/scheduling/v1beta1` (types and annotations), `pkg/scheduler/api/queue_info.go`, `job_info.go` and
 `pod_info.go` (defaults); kube-batch `pkg/apis/scheduling`.

@@ -1,6 +1,6 @@
 """Columns that other Python packages add to `pyscheduler podgroup`, such as the quota that is reserved for a group.
 
-For each column, the package names a class like `FactReader` in `GROUP_FACTS` (see `added_commands`).
+A class that implements `FactReader` returns the values of one column. `added_commands` describes how to register it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""For each node, the amounts for scoring by resources: allocatable, requested now, and requested with the pod.
+"""For each node, the amounts that resource scores need: allocatable, requested, and requested including the new pod.
 
-If a node does not offer an extended resource, but has devices of its device class, these devices are counted.
+If a node has an extended resource only as DRA devices, these devices are counted.
 Differs from kube-scheduler: devices of outdated and of incomplete pools do not count.
 """
 

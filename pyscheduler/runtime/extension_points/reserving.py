@@ -2,8 +2,7 @@
 
 Source: kube-scheduler 1.36, `RunPostFilterPlugins`, `RunReservePluginsReserve`, `...Unreserve`, `RunPermitPlugins`.
 
-Differs from kube-scheduler: if a Permit plugin returns WAIT without a timeout above zero, this is an error of the
-plugin.
+Differs from kube-scheduler: a Permit plugin that returns WAIT must also return a timeout above zero.
 """
 
 from __future__ import annotations

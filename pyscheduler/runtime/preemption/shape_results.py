@@ -1,4 +1,4 @@
-"""Cache the results of searches for victims; nodes of one shape (see `node_shapes`) share a result.
+"""Cache the results of searches for victims. Nodes with equal resources, requests and priorities share a result.
 
 A result identifies victims by their positions in the list of a node's pods, which is sorted by importance.
 """

@@ -1,4 +1,4 @@
-"""Convert dicts that describe nodes, queues and jobs into the tables that a scheduling round reads."""
+"""Convert dicts that describe nodes, queues and jobs into the arrays and objects that a scheduling round reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The subresource `scale` (autoscaling/v1): how many replicas an object has and should have, for all kinds in one form.
+"""The subresource `scale` (autoscaling/v1): the number of replicas that an object has and should have.
 
 A write of the scale sets one field of the object. The definition of a custom resource says which field.
 """

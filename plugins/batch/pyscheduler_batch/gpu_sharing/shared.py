@@ -1,6 +1,6 @@
 """The interface by which other plugins use `GpuSharing` without importing it.
 
-For example, a plugin that decides which GPUs a pod gets is a `DevicePolicy`.
+A plugin that chooses the GPUs of pods implements `DevicePolicy`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The use of a queue is what it held in a window of time, divided by the cluster's capacity in this window. Both amounts
 are sums over the window, weighted by 0.5^(age / half-life).
 
-Source: KAI-Scheduler `docs/time-based-fairshare`; the formula is that of `usagedb/prometheus`, which adds up samples.
+Source: KAI-Scheduler, `docs/time-based-fairshare` and `usagedb/prometheus` (the formula).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Choose the winner of a deadlock, and the groups that give up nodes for it (see `deadlocks`).
+"""Choose the winner of a deadlock, and the groups that give up nodes for the winner.
 
 For each possible winner, a simulation removes other groups from their nodes, one by one, until the winner fits.
-Groups that would not fit even on empty nodes are removed first, then the groups of the lowest rank.
+Groups that would not fit even on empty nodes are removed first, then those of the lowest priority.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The participants of a deadlock, and the methods that the resolver calls on their plugins.
+"""Types for groups in a deadlock, and the methods that the resolver calls on group plugins.
 
 A unit is a group, or a set of gangs that start together. A `Contender` is a unit of which too few members have a node.
 """
