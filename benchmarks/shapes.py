@@ -1,4 +1,4 @@
-"""Make the objects of the benchmark's cases, as manifests of realistic size."""
+"""Make the objects of the benchmarks, such as nodes and pods, as manifests of realistic size."""
 
 from __future__ import annotations
 

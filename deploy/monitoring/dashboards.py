@@ -1,6 +1,6 @@
-"""The Grafana dashboards, as a table of panels.
+"""The Grafana dashboards: lists of panels, from which the JSON files are written.
 
-The JSON has few fields. Grafana fills in the others when it loads a dashboard.
+A file omits most fields of Grafana's format. Grafana fills them in when it loads the dashboard.
 """
 
 from __future__ import annotations

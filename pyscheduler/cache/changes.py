@@ -1,4 +1,4 @@
-"""Log which nodes of a snapshot changed. Each node is a row of the snapshot's arrays.
+"""Record which nodes of a snapshot changed. Each node is a row of the snapshot's arrays.
 
 Code that stores data for each row asks which rows changed since it last asked, and updates only these rows.
 """

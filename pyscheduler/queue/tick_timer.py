@@ -1,4 +1,4 @@
-"""A timer that fires at the first tick after a pod is due; ticks are, for example, one second apart.
+"""A timer that fires at the first tick after a pod's wait is over; ticks are, for example, one second apart.
 
 kube-scheduler checks its queue at every tick. Here, no timer is set while no pod waits, so an empty queue costs
 nothing.

@@ -1,4 +1,4 @@
-"""The input (observation) of a trained policy: one flat array with features of each node, then of the pod.
+"""The input of a learned policy, which scores nodes: one flat array with features of each node, then of the pod.
 
 The training environment and the Score plugin (`PolicyScore`) use the same function.
 """

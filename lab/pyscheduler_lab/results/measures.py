@@ -1,4 +1,4 @@
-"""Arrays about the jobs of a replayed trace, from which several columns of the results are computed.
+"""Arrays about the jobs of a simulation. The module `columns` computes its numbers from these arrays.
 
 A *run* of a job begins when its minimum of workers is bound. It ends with the job, or when an eviction leaves fewer
 bound workers than this minimum.

@@ -1,6 +1,6 @@
 """Expand macros: calls such as ``has(...)`` and ``list.all(...)``, which the parser replaces by other syntax trees.
 
-Source: cel-go 0.26, `parser`, `cel` and `ext`, with the library versions that Kubernetes 1.36 enables.
+Source: cel-go 0.26, `parser`, `cel` and `ext`.
 """
 
 from __future__ import annotations

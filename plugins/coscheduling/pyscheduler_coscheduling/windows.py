@@ -1,7 +1,7 @@
 """After a failure, a group is refused for a limited time, which is called its window.
 
-No cluster event marks the end of the window. So a timer ends it, and retries the group if, for example, nodes were
-freed.
+A timer ends the window, because no cluster event marks its end. Then the group is retried if it has changed or nodes
+were freed in the meantime.
 """
 
 from __future__ import annotations

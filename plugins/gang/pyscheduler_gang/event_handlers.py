@@ -1,4 +1,4 @@
-"""Event handlers of gangs: allow, reject or retry members after a change."""
+"""Event handlers of gangs: allow, reject or retry members when pods, groups or nodes change."""
 
 from __future__ import annotations
 

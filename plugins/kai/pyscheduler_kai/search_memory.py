@@ -1,13 +1,13 @@
-"""Remember failed searches for victims from one pass (a scheduling round over all jobs) to the next.
+"""Remember which searches for victims failed in earlier passes; a pass is a scheduling round over all jobs.
 
-In a full cluster, most passes would repeat the searches that failed in the last pass. A failed search is not repeated
-while this data is unchanged:
+In a full cluster, most passes would repeat the same searches. A failed search is not repeated while this data is
+unchanged:
 
 - the free amounts of nodes, the answers of filters, and how pods share GPUs;
 - the amounts that queues hold and may hold, and their fair shares;
-- the jobs that may be victims (`PlacedJobs`), and for consolidation, the first candidates among them;
+- the jobs that may be victims (`PlacedJobs`), and the victims that `consolidation` tries first;
 - the job itself, and the jobs that must not be evicted for it;
-- the waiting jobs that the search has read (`Reads`).
+- the waiting jobs that the search considered (`Reads`).
 
 Without this module, the benchmark `batch-philly` takes at least 1.3 times as long.
 """

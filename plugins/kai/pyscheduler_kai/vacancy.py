@@ -1,6 +1,6 @@
-"""The free GPUs of nodes as numbers, to place tasks (pods) for which only free GPUs matter.
+"""Count the free GPUs of nodes, to place tasks (pods) for which only free GPUs matter.
 
-The free amounts are read once for many eviction plans; each plan changes only the nodes of its victims.
+The GPUs are counted once for many sets of victims. Each set changes only the counts of its victims' nodes.
 """
 
 from __future__ import annotations

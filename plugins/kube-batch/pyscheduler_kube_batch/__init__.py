@@ -1,1 +1,1 @@
-"""The rules of kube-batch for the plugin `Batch`: its actions (steps of a scheduling round) and its plugins."""
+"""The rules of kube-batch for the plugin `Batch`: kube-batch's actions (steps of a scheduling round) and plugins."""

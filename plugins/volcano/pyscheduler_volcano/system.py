@@ -1,4 +1,4 @@
-"""Volcano as a batch system of the plugin `Batch`: its actions, policies, objects and reports.
+"""Volcano as a batch system of the plugin `Batch`: the classes for Volcano's actions, plugins, objects and statuses.
 
 A scheduling round also handles groups without pods, because Volcano's controllers create the pods only after the group
 is `Inqueue`.

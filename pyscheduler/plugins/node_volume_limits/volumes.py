@@ -1,4 +1,4 @@
-"""The volumes that are attached to a node if a pod runs there, with their CSI drivers.
+"""Find the volumes that CSI drivers must attach for a pod, and the driver of each.
 
 A claim without a volume counts, too, towards the limit of the driver that will provision the volume.
 Source: kube-scheduler 1.36, `nodevolumelimits`.

@@ -1,7 +1,6 @@
 """Divide victims into those whose eviction would violate a disruption budget, and the others.
 
-Source: kube-scheduler 1.36, `filterPodsWithPDBViolation`; for victims evicted as a group
-`filterVictimsWithPDBViolation`.
+Source: kube-scheduler 1.36, `filterPodsWithPDBViolation` and, for groups of victims, `filterVictimsWithPDBViolation`.
 """
 
 from __future__ import annotations

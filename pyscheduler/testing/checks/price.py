@@ -1,4 +1,4 @@
-"""Measure what a plugin costs: CPU time per pod, and whether it prevents the caching of answers for equal pods."""
+"""Measure what a plugin costs: CPU time per pod, and whether the scheduler can still cache answers for equal pods."""
 
 from __future__ import annotations
 

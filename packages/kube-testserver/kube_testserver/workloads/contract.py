@@ -1,4 +1,4 @@
-"""A row in the table of workload kinds: a kind, and the function that returns the objects a workload should have."""
+"""`WorkloadKind`: a kind of workload, and the function that returns the objects a workload needs, such as pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts for a scheduling round: the requests of a pod, its state on its node, and the queue of a job."""
+"""Facts for a scheduling round: the requests of a pod, whether a bound pod runs yet, and the queue of a job."""
 
 from __future__ import annotations
 

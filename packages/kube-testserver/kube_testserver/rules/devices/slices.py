@@ -1,7 +1,7 @@
 """Validation of ResourceSlices.
 
-Source: Kubernetes 1.36, `pkg/apis/resource/validation`, with its default feature gates. Differs from Kubernetes: some
-checks are missing. For example, lists may have any length, and only the types of attributes and taints are checked.
+Source: Kubernetes 1.36, `pkg/apis/resource/validation`, with the default feature gates.
+Differs from Kubernetes: some checks are missing, such as those of attributes, of taints, and of the length of lists.
 """
 
 from __future__ import annotations
