@@ -1,4 +1,4 @@
-"""Check the trace and the cluster that a Python program passes to the lab."""
+"""Check the trace and the cluster that a Python program passes to a simulation."""
 
 from __future__ import annotations
 

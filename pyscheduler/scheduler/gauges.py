@@ -1,4 +1,4 @@
-"""Metrics whose values are read from the scheduler at each scrape: its gauges, and some counters."""
+"""Metrics whose values are read from the scheduler at each scrape: the gauges, and some counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/debug/stream`: the changes of all stories (why each pod waits), as server-sent events.
+"""`/debug/stream`: server-sent events about each change of the reasons why pods wait.
 
 If 1,000 changes wait for a slow reader, the oldest change is dropped. Then an event `lost` says how many changes were
 dropped.

@@ -1,4 +1,4 @@
-"""Identify the code that a run (a replay of a trace) used: versions of packages, the commit, and hashes of files."""
+"""Identify the code that a simulation used: versions of packages, the commit, and hashes of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Change the nodes of a replay while it runs: drains, losses, removals, additions, and growing node groups.
+"""Change the nodes of a simulated cluster: drains, losses, removals, additions, and growing node groups.
 
 A drained node becomes unschedulable, and its pods are evicted. A lost node, whose kubelet is silent, gets a NoExecute
 taint. The pods of a removed node are deleted. A node group gets new nodes for pods that are unschedulable, and loses

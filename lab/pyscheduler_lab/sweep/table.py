@@ -1,5 +1,6 @@
-"""The table of a sweep: a row has means over all seeds, for one trace, one cluster, and one profile with its weights.
+"""The results of a sweep (simulations of many combinations of traces, clusters, profiles and seeds), as a table.
 
+A row has the mean results over all seeds, for one trace, one cluster, and one profile with its weights.
 A row also has 95 % intervals, and the difference to the first row of the same trace and cluster.
 """
 

@@ -1,4 +1,4 @@
-"""Run the scheduler on the objects of a dump, in memory, until the cluster is at rest or a virtual day is over.
+"""Run the scheduler on the objects of a cluster dump, in memory, until the cluster is at rest or a virtual day is over.
 
 At rest means: no pod was created, placed or deleted for ten minutes of virtual time, and no pod waits at Permit.
 """

@@ -1,4 +1,4 @@
-"""Create the actions and policies that the configuration of a batch profile names.
+"""Create the actions and policies that the configuration of the plugin `Batch` names.
 
 An action is a step of a scheduling round, such as `allocate`. A policy answers questions that actions ask, for example
 which of two jobs is placed first.

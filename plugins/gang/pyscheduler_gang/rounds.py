@@ -1,4 +1,4 @@
-"""Rounds of attempts of a gang: in a round, each member is tried once (see `record`).
+"""Rounds of attempts of a gang: in a round, the scheduler tries each member once.
 
 One member cannot complete a gang. So if the queue retries a member, for example after a node was added, the member
 begins a round and activates the other members.

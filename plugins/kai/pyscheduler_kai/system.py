@@ -1,4 +1,4 @@
-"""KAI as a batch system of the plugin `Batch`: the rules in which KAI differs from other systems."""
+"""The rules in which KAI differs from other batch systems, for the plugin `Batch`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The sub-groups that `subGroupPolicy` defines for a job; a sub-group starts with its minimum of pods or not at all.
 
 Source: Volcano `actions/allocate` (organizeJobWorksheet, allocateForJob), `api/sub_job_info.go`, and the plugins gang
-and priority (order of sub-jobs).
+and priority.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """InterPodAffinity at each extension point.
 
-The snapshot counts the matching pods on each node when pods change, so that a scheduling cycle only adds up counts.
+When pods change, the snapshot counts the pods on each node that match an affinity term. So a scheduling cycle only adds
+up these counts.
 Source: kube-scheduler 1.36, `pkg/scheduler/framework/plugins/interpodaffinity`.
 """
 

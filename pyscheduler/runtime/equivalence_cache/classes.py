@@ -1,6 +1,6 @@
-"""Equivalence classes: pods with equal equivalence keys, and the plugins' cached answers about these pods.
+"""Equivalence classes: sets of pods that get equal answers from plugins, with a cache of these answers.
 
-Answers are cached when the second pod with the same key comes, because in some clusters most classes have only one pod.
+Answers are cached from the second pod of a class on, because in some clusters most classes have only one pod.
 """
 
 from __future__ import annotations

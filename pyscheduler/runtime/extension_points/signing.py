@@ -1,4 +1,4 @@
-"""A pod's signature: pods of one profile with equal signatures are feasible on the same nodes with the same scores.
+"""A pod's signature: pods of one profile with equal signatures have the same feasible nodes and scores.
 
 Source: kube-scheduler 1.36, `computeBatchablePlugins` and `SignPod`.
 """

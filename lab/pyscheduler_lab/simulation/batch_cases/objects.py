@@ -1,6 +1,7 @@
-"""Run cases of batch scheduling: the whole scheduler, with the plugin Batch, decides once about all pods.
+"""Run cases of batch scheduling with the whole scheduler and the plugin `Batch`.
 
-Each case is converted to API objects, such as Nodes, Pods, Queues and PodGroups.
+A case describes a cluster with pods and queues. It is converted to API objects, such as Nodes, Pods, Queues and
+PodGroups. The scheduler decides once about all pods.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Check the resource claims of a bound pod before the pod starts, as kubelets and drivers do.
 
-The pod waits while other pods use one of its devices under another claim. So a test notices a device that was allocated
-twice.
+The pod waits while other pods use one of its devices under another claim. So if a device was allocated twice,
+a test notices that a pod does not start.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The resources that the embedded API server serves, as rows of a table.
 
-Rows with the same `collection` share their objects: for example, the versions of a custom resource.
+If resources share their objects, as the versions of a custom resource do, their rows have the same `collection`.
 """
 
 from __future__ import annotations

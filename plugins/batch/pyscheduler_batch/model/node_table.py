@@ -1,6 +1,7 @@
 """The table of nodes in a scheduling round.
 
-It has these amounts of each node: allocatable, free, held by evicted or terminating pods, and promised to waiting pods.
+It has these amounts of a node's resources: allocatable, free, held by evicted or terminating pods, and promised to
+waiting pods.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Check the actions and policies (plugins) that packages add to a system such as KAI, and the answers of the policies.
-
-The error about a wrong answer names the policy.
-"""
+"""Check the actions and plugins that packages add to a batch system such as KAI, and the values that plugins return."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The configuration of a batch profile: the args of `Batch`, or the configuration file of a system such as KAI."""
+"""The configuration of the plugin `Batch`: its args, or the configuration file of a batch system such as KAI."""

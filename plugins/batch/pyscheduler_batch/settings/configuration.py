@@ -1,6 +1,6 @@
-"""Read the configuration of a batch profile, in any of its three forms.
+"""Read the configuration of the plugin `Batch`, in any of its three forms.
 
-The forms are the args of the plugin `Batch`, the configuration file of a batch system, and the spec of an object in the
+The forms are the args of the plugin, the configuration file of a batch system, and the spec of an object in the
 cluster, for example KAI's SchedulingShard.
 """
 
