@@ -1,4 +1,4 @@
-"""Measure `pyscheduler` as a program: start, change of leader, memory, the demo, and runs of the lab."""
+"""Measure `pyscheduler` as a program: start, change of leader, memory, the demo, and `pyscheduler lab`."""
 
 from __future__ import annotations
 

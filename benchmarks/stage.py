@@ -1,4 +1,4 @@
-"""Create the objects of a benchmark, change some during a measurement, and restore them for the next measurement."""
+"""Create the objects of a benchmark, change some during a measurement, and restore the first state afterwards."""
 
 from __future__ import annotations
 

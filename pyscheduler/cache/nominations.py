@@ -1,6 +1,6 @@
 """The nominated pods of each node, as a scheduling cycle sees them.
 
-The cycle sees the nominations of the scheduling queue. It can change its own view of them, and undo these changes.
+The cycle starts from the queue's nominations. It can add changes that the queue does not see, and undo them.
 """
 
 from __future__ import annotations

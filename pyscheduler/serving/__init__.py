@@ -1,4 +1,4 @@
 """A scheduler as a server process: its start and end, its ports, and who may access them.
 
-It has leader election, the watchdog, probes, metrics and debugging pages.
+The process has leader election, the watchdog, probes, metrics and debugging pages.
 """

@@ -1,9 +1,9 @@
 """`/debug/snapshot`: a zip file with the objects, the queue and the configuration of the scheduler.
 
     snapshot.json           the time, the version of pyscheduler, and whether this replica leads
-    configuration.json      the effective configuration, as --config reads it
+    configuration.json      the effective configuration, as a file for --config
     queue.json              each pod that waits or is being scheduled: its place, attempts and backoff
-    objects/v1/Pod.json     a List of objects for each kind that the scheduler watches, as explain --objects reads it
+    objects/v1/Pod.json     the pods, as a List for explain --objects; each watched kind has such a file
 
 Objects have only the fields that the scheduler decodes. The file has no Secrets, no private keys of extenders, and no
 annotations `last-applied-configuration`, which may contain the values of environment variables.

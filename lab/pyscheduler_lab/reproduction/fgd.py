@@ -1,4 +1,4 @@
-"""Repeat the experiment of the FGD paper (see `arrivals`), and compare the means with the published ones.
+"""Repeat the experiment of the FGD paper (Weng et al., USENIX ATC 2023), and compare the means with the published ones.
 
 Single runs cannot be compared, because the authors' seeds are for Go's random generator.
 """

@@ -1,6 +1,6 @@
-"""The two clusters on which traces are replayed: with an API server in this process, or with typed objects in memory.
+"""The two simulated clusters for traces of jobs: one has an API server, the other only keeps objects in memory.
 
-The typed objects are faster. Both clusters lead to the same decisions at the same virtual times.
+The cluster without an API server is faster. Both clusters lead to the same decisions at the same virtual times.
 """
 
 from __future__ import annotations

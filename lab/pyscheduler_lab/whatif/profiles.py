@@ -4,7 +4,7 @@ The first of these that exists is used:
 
 1. `--profile`: one profile that schedules all pods
 2. `--config`
-3. the configuration in a snapshot of pyscheduler
+3. the configuration in a file that pyscheduler's `/debug/snapshot` wrote
 4. a profile for each `schedulerName` in the dump: for a batch system, the system's defaults; for others,
    kube-scheduler's default profile
 """

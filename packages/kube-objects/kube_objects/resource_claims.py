@@ -1,4 +1,4 @@
-"""The types of resource claims: the devices that a claim requests, and the devices that it was allocated.
+"""The types of resource claims: the devices that a claim requests, and the devices allocated to the claim.
 
 Source: Kubernetes 1.36, `resource.k8s.io/v1`.
 """

@@ -1,4 +1,4 @@
-"""The kinds that batch profiles read, except groups and queues; and the RBAC rules for evictions and other writes."""
+"""Kinds that the plugin `Batch` reads besides groups and queues, and the RBAC rules for its writes."""
 
 from __future__ import annotations
 

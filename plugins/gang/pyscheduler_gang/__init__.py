@@ -1,4 +1,5 @@
 """Gang scheduling as in Koordinator: members of a gang are bound only after enough of them have found nodes.
 
-Begin with `plugin`, then `gangs` (records of gangs), `rounds` (attempts) and `verdicts` (the end of waits at Permit).
+Begin with `plugin`, then `gangs` (records of gangs), `rounds` (attempts of all members) and `verdicts` (allow or reject
+at Permit).
 """

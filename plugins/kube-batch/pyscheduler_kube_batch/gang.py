@@ -1,7 +1,7 @@
 """kube-batch's plugin `gang`: rules for jobs that need a minimum number of pods.
 
-It refuses jobs that have fewer pods than their minimum. Jobs that need more nodes to reach their minimum are placed
-first. Jobs at their minimum are protected from eviction if the minimum is more than 1.
+It refuses jobs that have fewer pods than their minimum. A job comes first until its minimum has nodes.
+Jobs at their minimum are protected from eviction if the minimum is more than 1.
 
 Source: kube-batch `plugins/gang`, `api/job_info.go`.
 """

@@ -1,4 +1,4 @@
-"""The preset `kube-batch`: its default actions and plugins, and all actions, plugins and arguments that it knows.
+"""The preset `kube-batch`: actions and plugins that are on by default, and all that a configuration may name.
 
 Sources: kube-batch `pkg/scheduler/util.go` and its plugins.
 """

@@ -1,4 +1,4 @@
-"""Find the tasks (pods) that a session (a scheduling round) may evict, and sort them.
+"""Find the tasks (pods) that a scheduling round may evict, and sort them.
 
 Volcano's plugins are in groups, the tiers. The plugins of a tier are asked only if the tiers before it found no victim.
 Source: Volcano `framework/session_plugins.go`.

@@ -1,7 +1,6 @@
-"""Equivalence keys: pods with equal keys get equal answers from plugins that declare `Reuse`.
+"""Equivalence keys: a plugin that sets `reuse` must give equal answers for pods with equal keys.
 
-The signature of a pod (`sign_pod`) is not enough as a key, because it leaves out, for example, the protocol of a host
-port.
+kube-scheduler's pod signature would not be enough as a key: it omits, for example, the protocol of a host port.
 """
 
 from __future__ import annotations

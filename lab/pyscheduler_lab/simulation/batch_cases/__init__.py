@@ -1,1 +1,1 @@
-"""Run cases: scheduling cycles of KAI, Volcano or kube-batch that were recorded or written by hand."""
+"""Run test cases of KAI, Volcano or kube-batch: compute fair shares, or run a scheduling round on a given cluster."""

@@ -1,4 +1,4 @@
-"""Keep pods that share a GPU off nodes with partitioned GPUs (MIG), and count how many GPUs a partition stands for.
+"""Keep pods that share a GPU off nodes with MIG partitions; count partitions in queues: `3g.20gb` counts as 3 GPUs.
 
 Source: KAI-Scheduler, `pkg/scheduler/api/node_info` (PredicateByNodeResourcesType), `pkg/scheduler/api/common_info`.
 """

@@ -1,5 +1,5 @@
-"""Schedule the pods of batch profiles job by job, in passes (rounds of scheduling over all jobs and queues).
+"""Schedule the pods of profiles with the plugin `Batch` job by job, in passes (rounds over all jobs and queues).
 
-`source` decides when a pass is due, and runs it. `tables` reads the cluster into tables. `placer` finds the nodes that
-a task (a pod of a job) may use. `submission` carries out the decisions.
+`source` decides when a pass is due, and runs it. `tables` reads the queues, jobs, tasks (pods of jobs)
+and nodes. `placer` finds the nodes that a task may use. `submission` carries out the decisions.
 """

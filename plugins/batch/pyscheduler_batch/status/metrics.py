@@ -1,6 +1,6 @@
-"""Metrics of queues, computed when they are read.
+"""Metrics of queues, computed when Prometheus reads the metrics.
 
-Each batch system chooses in `Reports.register` which of these metrics it has, and their names.
+The subclass of `Reports` for a system, such as KAI, chooses the metrics and their names.
 """
 
 from __future__ import annotations

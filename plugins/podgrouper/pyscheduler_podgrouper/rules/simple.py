@@ -1,4 +1,4 @@
-"""Kinds of workloads whose pod group is the default one (`generic`), except for a few fields, such as the name.
+"""Make pod groups for simple workloads: `generic` makes the group, then a rule changes fields, such as the name.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/plugins`: `podjob`, `spark`, `job`, `runaijob`, `cronjobs`,
 `deployment`, `kubeflow/notebook`, `spotrequest`, `aml`.
