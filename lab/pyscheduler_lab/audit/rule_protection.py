@@ -1,6 +1,6 @@
-"""Rule 3 of the audit: no protected pod and no pod of another scheduler is evicted.
+"""Rule 3 of the audit of a batch scheduler: no protected pod and no pod of another scheduler is evicted.
 
-The scheduler may evict the rest of a gang that lost members. Otherwise, these pods are protected:
+These pods are protected, but the rest of a gang that lost members may be evicted:
 
 - pods of jobs that are not preemptible
 - in Volcano and kube-batch: system pods

@@ -1,6 +1,6 @@
-"""Rule 4 of the audit: each eviction removes the rest of a gang that lost members, or makes room for a job.
+"""Rule 4 of the audit of a batch scheduler: each eviction has a purpose.
 
-The job must start afterwards.
+It removes the rest of a gang that lost members, or makes room for a job. The job must start afterwards.
 
 If another program changes the job, its queue or the nodes before the job starts, the eviction is not judged.
 """

@@ -1,4 +1,6 @@
-"""Rule 5 of the audit: fair shares justify each reclaim. A reclaim evicts pods of one queue for a job of another.
+"""Rule 5 of the audit of a batch scheduler: fair shares justify each reclaim.
+
+A reclaim evicts pods of one queue for a job of another.
 
 The rule computes the fair shares just before the first eviction for the job. The scheduler may have seen a slightly
 older state. So the rule tries several states; one that justifies the reclaim is enough.

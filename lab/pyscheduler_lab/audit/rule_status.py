@@ -1,4 +1,4 @@
-"""Rule 9 of `pyscheduler_lab.audit`: the status of a KAI or Volcano queue shows the sums of its pods' requests.
+"""Rule 9 of the audit of a batch scheduler: the status of a queue shows the sums of its pods' requests.
 
 The scheduler writes the status some time after a change. So a queue is checked when its pods have not changed for a
 while.
