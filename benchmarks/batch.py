@@ -1,6 +1,6 @@
 """Measure the plugin Batch on KAI-Scheduler's own benchmarks, and on a large tree of queues.
 
-Most figures are the CPU time for deciding which pods to place and evict. The decisions are not carried out.
+Most figures are the CPU time for deciding which pods to place and evict.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Estimate the cost of one pod and of one node, from measurements of the benchmark SchedulingBasic at several sizes.
-
-The CPU time per pod includes the work of the API server, which runs in the same process.
-"""
+"""Estimate the cost of one pod and of one node, from measurements of the benchmark SchedulingBasic at several sizes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Measure the CPU time of a scheduler by phase (queue, filters, binding ...), from samples of the call stack.
-
-Taking samples slows the scheduler.
-"""
+"""Measure the CPU time of a scheduler by phase (queue, filters, binding ...), from samples of the call stack."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The rows of `explain` about the group of a pod: how many members exist, and how many fit at the same time.
-
-To count the members that fit, members without a node are placed one after the other in memory.
-"""
+"""The rows of `explain` about the group of a pod: how many members exist, and how many fit at the same time."""
 
 from __future__ import annotations
 

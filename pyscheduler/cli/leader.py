@@ -1,6 +1,6 @@
-"""Find the replica of the scheduler that leads, and ask its HTTPS port with the user's own credentials.
+"""Find the scheduler's replica that leads, and send requests to its HTTPS port with the user's credentials.
 
-The request goes straight to the scheduler, because the API server's proxy for pods would remove the user's token.
+The API server's proxy for pods cannot be used, because it removes the user's token.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Trials: scheduling cycles whose results the scheduler undoes.
 
 A trial shows where pods would run. For example, before the scheduler schedules the members of a group, it looks for a
-node for each of them. In a trial, `state.trial` is a `Trial`; otherwise it is None.
+node for each of them. In a trial, `state.trial` is a `Trial`; in a normal cycle, it is None.
 
 Plugins must follow these rules in a trial:
 
@@ -9,8 +9,7 @@ Plugins must follow these rules in a trial:
   event, request or activation of pods.
 - `permit` returns WAIT if too few pods of the group have a node so far (`trial.placed(group)`). WAIT does not
   hold the pod.
-- `unreserve` follows every `reserve`, in the opposite order. It removes the record and emits no event.
-- If the pods are scheduled after all, `reserve` and `permit` are called again, with `state.trial` None.
+- `unreserve` removes the record and emits no event. The scheduler calls it for every `reserve`, in opposite order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The kinds of objects that a plugin reads, and the permissions that it needs.
 
 A plugin declares the kinds in its class attribute `watches`, and reads the objects through `handle.lister(MyType)`.
-Further permissions are `PolicyRule` objects in its attribute `rbac`.
+The class attribute `rbac` lists further permissions as `PolicyRule` objects.
 """
 
 from __future__ import annotations

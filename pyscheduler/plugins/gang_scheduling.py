@@ -3,8 +3,7 @@
 Members enter the queue once their PodGroup exists and has `minCount` pods. A member waits at Permit until `minCount`
 members have a node.
 
-Differs from kube-scheduler: when a started gang has fewer living members than `minCount`, its succeeded members count,
-too. Otherwise, the last pods of a Job with more completions than parallelism never start.
+Differs from kube-scheduler: if a started gang has fewer than `minCount` living members, succeeded members also count.
 
 Source: kube-scheduler 1.36, `plugins/gangscheduling`.
 """

@@ -1,9 +1,8 @@
 """Sub-groups: parts of a group of pods; each has its own minimum of pods, and can have sub-groups.
 
-For example, a job has a sub-group of one leader and a sub-group of four workers. In KAI, each pod names its sub-group.
-In Volcano, the labels and the role of a pod determine its sub-group.
-Sources: KAI-Scheduler `api/podgroup_info/subgroup_info`; Volcano `api/sub_job_info.go`, `api/job_info.go`
-(checkSubJobCondition, CheckTaskReady).
+For example, a job has a sub-group of one leader and a sub-group of four workers.
+
+Sources: KAI-Scheduler `api/podgroup_info/subgroup_info`; Volcano `api/sub_job_info.go`, `api/job_info.go`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 PlacementGenerate plugins propose placements. A feasible placement with the highest score is used.
 
-Differs from kube-scheduler, which tries every placement: pyscheduler skips placements with too little room for the
-group's minimum, and placements that cannot get the highest score.
+Differs from kube-scheduler: placements that are too small, or cannot get the highest score, are skipped.
 Source: kube-scheduler 1.36, `podGroupSchedulingPlacementAlgorithm`, `findBestPlacement`.
 """
 

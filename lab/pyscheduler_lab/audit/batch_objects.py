@@ -1,8 +1,4 @@
-"""Read the pod groups and queues of KAI, Volcano and kube-batch from their JSON.
-
-An amount that a KAI queue does not set is 0; -1 is unlimited. A `capability` that a Volcano queue does not set is
-unlimited.
-"""
+"""Read the pod groups and queues of KAI, Volcano and kube-batch from their JSON."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 A reclaim evicts pods of one queue for a job of another.
 
-The rule computes the fair shares just before the first eviction for the job. The scheduler may have seen a slightly
-older state. So the rule tries several states; one that justifies the reclaim is enough.
+The scheduler may have based its decision on a slightly older state of the cluster. So the rule computes the shares for
+several states; one that justifies the reclaim is enough.
 """
 
 from __future__ import annotations

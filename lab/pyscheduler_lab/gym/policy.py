@@ -1,6 +1,6 @@
 """A Score plugin that takes its scores from a learned policy, such as a neural network.
 
-The policy returns a score for each node, and a last score for "leave the pod pending". The plugin ignores the last one.
+The policy returns a score for each node, and finally a score for leaving the pod pending, which the plugin ignores.
 
     class Learned(PolicyScore):
         name = "Learned"
@@ -8,8 +8,9 @@ The policy returns a score for each node, and a last score for "leave the pod pe
         def action_scores(self, observation):
             return network(observation)
 
-If the policy is to decide alone, disable the other Score plugins: `score: {disabled: [{name: "*"}], enabled: [{name:
-Learned}]}`.
+To let the policy decide alone, disable the other Score plugins:
+
+    score: {disabled: [{name: "*"}], enabled: [{name: Learned}]}
 """
 
 from __future__ import annotations

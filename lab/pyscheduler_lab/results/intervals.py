@@ -1,7 +1,6 @@
 """95 % confidence intervals of a mean over a few random seeds, by Student's t distribution.
 
-The percentile bootstrap is too narrow: with 5 values from a normal distribution, it contains the true mean in only 84 %
-of experiments.
+With so few values, intervals from a percentile bootstrap would be too narrow.
 """
 
 from __future__ import annotations

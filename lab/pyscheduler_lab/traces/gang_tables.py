@@ -1,7 +1,4 @@
-"""Read traces of jobs with arrival, size and duration, such as the published traces Philly, Kalos and Alibaba 2017.
-
-The column `memory_norm_per_worker` is a share of the memory of the largest machine. This memory is taken to be 1 TiB.
-"""
+"""Read traces of jobs with arrival, size and duration, such as the published traces Philly, Kalos and Alibaba 2017."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Translate cloud disks in the old form, from before CSI, into CSI volumes.
-
-Kubernetes once had built-in drivers for the disks of some clouds. Objects may still name such a disk, which a CSI
-driver now handles.
+"""Translate cloud disks of Kubernetes' former built-in volume drivers into CSI volumes.
 
 Source: kube-scheduler 1.36, `csi-translation-lib`.
 """

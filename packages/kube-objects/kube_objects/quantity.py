@@ -1,7 +1,7 @@
 """Resource quantities as exact integers, parsed as Kubernetes parses them.
 
-Kubernetes keeps nine decimal places. So this module counts in billionths of a unit (nanos). Round after summing: two
-times ``0.5`` bytes are one byte, not two.
+Kubernetes keeps nine decimal places. So this module counts in billionths of a unit (nanos). Round a sum, not its
+parts: two times ``0.5`` bytes are one byte, not two.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Taints keep pods away from a node; a pod's tolerations let it ignore taints.
-
-The operators ``Gt`` and ``Lt`` match a taint only with the feature gate ``TaintTolerationComparisonOperators``, which
-is off by default.
-"""
+"""Taints keep pods away from a node; a pod's tolerations let it ignore taints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads objects from YAML: request bodies, and files with many documents."""
+"""Read objects from YAML: request bodies, and files with many documents."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The pytest fixture `kube_server`, registered by the `pytest11` entry point.
 
-pytest loads this module in every run, so the fixture imports the server only when it is used.
+The fixture imports the server only when a test uses it, because pytest loads this module in every run.
 """
 
 from __future__ import annotations

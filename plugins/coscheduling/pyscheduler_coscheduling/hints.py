@@ -1,7 +1,6 @@
 """Queueing hints: the events after which pods that the plugin rejected are retried.
 
-Source: `EventsToRegister` of scheduler-plugins. This module also registers changes of a pod's labels and scheduling
-gates, and events that give room, such as new nodes.
+Source: `EventsToRegister` of scheduler-plugins.
 """
 
 from __future__ import annotations

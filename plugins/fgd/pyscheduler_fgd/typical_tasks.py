@@ -1,6 +1,6 @@
 """Typical tasks: the most frequent kinds of pods of a cluster, with the number of pods of each kind.
 
-A kind is a request for CPU and GPUs, and the GPU models that the pod may run on. Memory does not matter.
+A kind is a request for CPU and GPUs, and the GPU models that the pod may run on.
 
 Source: Weng et al., USENIX ATC 2023, section 4.1.
 """

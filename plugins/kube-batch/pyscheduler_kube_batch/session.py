@@ -2,10 +2,9 @@
 
 Differs from Volcano's session:
 
-- Two amounts count as equal if they differ by less than 10 millicores, 10 MiB, or 0.01 of another resource. The
-  resource `pods` is ignored.
+- Two amounts count as equal if they differ by less than 10 millicores, 10 MiB, or 0.01 of another resource.
 - A job with fewer pods than its minimum does not take part in the round.
-- A later plugin can only shorten the list of victims. In Volcano, a later tier (group of plugins) can propose others.
+- A later plugin can only shorten the list of victims.
 - Once enough tasks (pods) of a job have nodes, each further task is bound as soon as it has a node.
 
 Source: kube-batch `framework/session.go`, `framework/session_plugins.go`.

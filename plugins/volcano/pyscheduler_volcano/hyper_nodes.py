@@ -1,7 +1,6 @@
 """Read Volcano's HyperNodes, which are named sets of nodes, and build a tree of them. The root has all nodes.
 
-Sources: Volcano `staging/.../topology/v1alpha1`, `pkg/scheduler/api/hyper_node_info.go`, and for the root
-`framework/session.go` (`addClusterTopHyperNode`).
+Sources: Volcano `staging/.../topology/v1alpha1`, `pkg/scheduler/api/hyper_node_info.go`, `framework/session.go`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The sums of each job's requests, and sorted lists of jobs, which Volcano's rules keep for the next scheduling round.
-
-In most rounds, only jobs that changed since the last round are read again.
-"""
+"""Data about jobs that Volcano's rules keep for the next scheduling round: sums of requests, and sorted lists."""
 
 from __future__ import annotations
 

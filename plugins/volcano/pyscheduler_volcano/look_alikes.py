@@ -1,9 +1,8 @@
 """Treat waiting jobs as one kind if they have one pod each and differ in age and name only.
 
-If an action, such as `reclaim`, fails for one job, it skips the other jobs of the kind until something changes.
+An action, such as `reclaim`, that failed for one job skips the other jobs of this kind until something changes.
 
-With 1,980 waiting pods in 30 queues on five full nodes (benchmark `batch-cohorts`), a scheduling round takes 94 ms of
-CPU. Without this module, it takes 842 ms.
+In the benchmark `batch-cohorts`, a scheduling round takes 94 ms of CPU, and 842 ms without this module.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""Limits the number of requests in flight (sent, but not answered yet), so that the API server keeps up.
+"""Limit the number of requests in flight (sent, but not answered yet), so that the API server keeps up.
 
 As in TCP (RFC 5681), the limit grows slowly and shrinks fast. It begins at 64, the maximum. If the server refuses a
 request, for example with 429, the limit falls to half of the number of requests that were in flight. A write that takes
-unusually long also halves the limit. With a limit of 20, it takes 20 good answers to raise the limit to 21.
+unusually long also halves the limit.
 
-Most writes of a status have lower precedence than other requests. Events come last.
-Informers and requests for the lease have no limit.
-
-Differs from kube-scheduler: client-go limits requests per second, and leaves the number in flight to the server.
+Differs from kube-scheduler: client-go limits requests per second, not requests in flight.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Before the pod is bound, the claim is created and named in the pod's status. If the pod is not bound after all, the
 claim is deleted.
 
-Differs from kube-scheduler: the claim is deallocated before it is deleted, which requeues pods that wait for devices.
+Differs from kube-scheduler: the claim is deallocated before it is deleted.
 
 Source: kube-scheduler 1.36, `dynamicresources/extendeddynamicresources.go`.
 """

@@ -7,7 +7,8 @@ not change the solution:
 * A device is skipped if the search has already failed with an equal device.
 * A request fails at once if fewer devices are left than it still needs.
 
-The steps of the search are generators that a loop drives, because a claim for many devices would need deep recursion.
+Each step is a generator, not a recursive call, because a claim for many devices would need deep recursion.
+
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go`.
 """
 

@@ -1,6 +1,5 @@
 """Score nodes by how full their storage would be with the pod's claims (feature gate StorageCapacityScoring, alpha).
 
-The plugin's arg `shape` maps this utilisation to a score.
 Source: kube-scheduler 1.36, `volumebinding/scorer.go`.
 """
 

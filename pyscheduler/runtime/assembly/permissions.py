@@ -1,7 +1,4 @@
-"""Merge the permissions that plugins and parts of the scheduler need, so that a role has few RBAC rules.
-
-Each rule comes with the names of the plugins and parts that need it.
-"""
+"""Merge the permissions that plugins and parts of the scheduler need, so that a role has few RBAC rules."""
 
 from __future__ import annotations
 

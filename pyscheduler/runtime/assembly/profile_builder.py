@@ -1,6 +1,6 @@
 """Load, order and create the plugins of a profile, and report all mistakes in its configuration at once.
 
-Differs from kube-scheduler: pyscheduler refuses args for a plugin that is not installed; kube-scheduler ignores them.
+Differs from kube-scheduler: args for a plugin that is not installed are refused, not ignored.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 Units of lower priority are evicted first. If priorities are equal, pods without a group are evicted first, then smaller
 groups, and finally larger groups.
 
-Differs from kube-scheduler: equally important units keep the order of the nodes; in kube-scheduler, their order is
-random.
+Differs from kube-scheduler: the order of equally important units is not random.
 Source: kube-scheduler 1.36, `framework/preemption/types.go` and `moreImportantVictim`.
 """
 

@@ -3,8 +3,7 @@
 Most lists of a patch replace the object's list. Some lists are merged by a key, such as containers by name, and a few
 lists of strings are merged as sets. `kube_testserver.schema.merge_keys` names these lists.
 
-The order of a merged list is the same as in kube-apiserver. Items that the patch names are in the order of the patch,
-or of ``$setElementOrder``. The other items keep their own order.
+The order of a merged list is the same as in kube-apiserver.
 """
 
 from __future__ import annotations

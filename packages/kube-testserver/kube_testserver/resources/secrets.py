@@ -1,7 +1,4 @@
-"""The write-only field `stringData` of a Secret: text that is merged into `data` before the Secret is stored.
-
-Values of `data` are checked, and stored as Go's base64 encoder writes them.
-"""
+"""The write-only field `stringData` of a Secret: text that is merged into `data` before the Secret is stored."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""POST pods/<name>/binding or POST bindings: the request by which a scheduler assigns a pod to a node.
-
-The server does not check whether the node exists.
-"""
+"""POST pods/<name>/binding or POST bindings: the request by which a scheduler assigns a pod to a node."""
 
 from __future__ import annotations
 

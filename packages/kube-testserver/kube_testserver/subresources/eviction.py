@@ -1,7 +1,4 @@
-"""POST pods/<name>/eviction: delete a pod, unless a disruption budget forbids it.
-
-The server reads the number of allowed disruptions from the budget's status, which a disruption controller updates.
-"""
+"""POST pods/<name>/eviction: delete a pod, unless a disruption budget forbids it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Keep pods that share a GPU off nodes with MIG partitions; count partitions in queues: `3g.20gb` counts as 3 GPUs.
+"""Rules for MIG partitions of GPUs.
+
+Pods that share a GPU avoid nodes with MIG partitions. In queues, a partition `3g.20gb` counts as 3 GPUs.
 
 Source: KAI-Scheduler, `pkg/scheduler/api/node_info` (PredicateByNodeResourcesType), `pkg/scheduler/api/common_info`.
 """

@@ -1,4 +1,4 @@
-"""Write on the pods of a batch profile why they wait: in a condition, and in an event."""
+"""Write why pods of a batch profile wait: as a condition and as an event."""
 
 from __future__ import annotations
 

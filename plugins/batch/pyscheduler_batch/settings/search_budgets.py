@@ -1,7 +1,6 @@
 """The time limits of the searches for victims, as KAI configures them in `scenarioSearchBudgets`.
 
-Source: KAI-Scheduler `pkg/apis/kai/v1/schedulingshard_types.go` (fields and defaults),
-`actions/common/solvers/search_budget.go` (use of the limits) and the operator's checks of the fields.
+Source: KAI-Scheduler `pkg/apis/kai/v1/schedulingshard_types.go`, `actions/common/solvers/search_budget.go`.
 """
 
 from __future__ import annotations
