@@ -1,6 +1,6 @@
 """Measure a scheduler's CPU time while many equal pods wait for room in a full cluster; one pod ends each second.
 
-The figure includes the CPU time of the API server, which runs in the same process.
+The CPU time of the API server counts too, because it runs in the same process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """kube-scheduler's scheduling framework in Python.
 
-The names for plugin authors are here, as in `from pyscheduler import FilterPlugin`. A name is loaded when it is first
-used. `docs/explanation/architecture.md` describes the packages.
+The names for plugin authors are here, as in `from pyscheduler import FilterPlugin`. The packages are described in
+`docs/explanation/architecture.md`.
 """
 
 from __future__ import annotations

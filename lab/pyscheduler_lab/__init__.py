@@ -1,6 +1,6 @@
-"""The lab: simulate the scheduler in virtual time, replay traces of jobs, and check a scheduler's recorded decisions.
+"""The lab: simulate the scheduler in virtual time, replay traces of jobs, and check recorded decisions.
 
-The lab is for tests and experiments; the scheduler does not import it. The names below are its Python interface.
+The lab is for tests and experiments; the scheduler does not import it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Convert answers of `explain` to JSON.
-
-Tests compare the answer for a pod with recorded decisions of kube-scheduler, so both have the same format.
-"""
+"""Convert answers of `explain` to JSON."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Validate a configuration after its defaults were filled in, with kube-scheduler's messages.
 
-Differs from kube-scheduler: this module also rejects a plugin without a name and bad args of NodeResourcesFit;
-kube-scheduler does so when it builds the profile.
+Differs from kube-scheduler: this module also rejects a plugin without a name and bad args of NodeResourcesFit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Read YAML as Go's YAML library does, which has its own rules for text without quotes.
+"""Read YAML with the rules of Go's YAML library for text without quotes.
 
 For example, `on` is a boolean, `1e3` is a number, and `1:30` is text.
-Differs from kube-scheduler: a second document in the file is rejected rather than ignored, unless it is empty.
+Differs from kube-scheduler: a second document in the file is rejected rather than ignored.
 """
 
 from __future__ import annotations

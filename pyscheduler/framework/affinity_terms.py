@@ -1,4 +1,4 @@
-"""Compiles the pod affinity and anti-affinity terms of a pod, once per pod, so that plugins can match them quickly."""
+"""Compile the pod affinity and anti-affinity terms of a pod, once per pod, so that plugins can match them quickly."""
 
 from __future__ import annotations
 

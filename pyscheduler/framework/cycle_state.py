@@ -1,7 +1,7 @@
 """`CycleState`: data that a plugin keeps between the extension points of one scheduling cycle.
 
-The scheduler clones the state when it tries something out, such as a preemption. So a value that a plugin changes after
-PreFilter needs a method `clone`.
+The scheduler clones the state for trials, such as the search for preemption victims. So a value that a plugin changes
+after PreFilter needs a method `clone`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`NamespaceUsage`: the requests of the pods of each namespace, summed over all nodes, for quotas.
-
-During a search for preemption victims, pods that the search removes from the snapshot do not count.
-"""
+"""`NamespaceUsage`: the requests of the pods of each namespace, summed over all nodes, for quotas."""
 
 from __future__ import annotations
 

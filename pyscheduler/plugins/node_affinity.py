@@ -1,7 +1,4 @@
-"""NodeAffinity: a pod requires or prefers nodes with certain labels or names.
-
-If every required term selects nodes by name, as in pods of a DaemonSet, PreFilter limits the cycle to these nodes.
-"""
+"""NodeAffinity: a pod requires or prefers nodes with certain labels or names."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Computes the status of a group from its members; `controller` writes the status to the API server.
+"""Compute the status of a group from its members; `controller` writes the status to the API server.
 
-All members are counted each time, so that a missed event cannot make the counts wrong for long (Koordinator #2030).
 Sources: the PodGroup controllers of scheduler-plugins and Koordinator; Kubernetes 1.36, `PodGroupScheduled`.
 """
 

@@ -1,10 +1,7 @@
 """Retry a pod before its backoff is over if there is room for its group.
 
-A plugin records how many pods of the group need room at once (`AfterFailure.room_for`), for example 8. After an event
+A plugin records how many pods of the group need room together (`AfterFailure.room_for`), for example 8. After an event
 that may help one of these pods, the scheduler estimates how many of them have room. If 8 have room, the pod is retried.
-Otherwise its backoff continues, and no attempt is counted.
-
-If an early attempt fails, the backoff does not double. Only the wait before the next early attempt doubles.
 
 Differs from kube-scheduler: with the feature gate SchedulerPopFromBackoffQ, kube-scheduler retries a rejected pod in
 backoff as soon as activeQ is empty.

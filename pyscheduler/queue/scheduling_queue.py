@@ -6,13 +6,7 @@ or returns the pod to the queue with `requeue_failed`:
 * After an error, the pod waits in backoffQ until its backoff is over.
 * After a rejection by a plugin, the pod waits among the unschedulable pods until an event may help it (see `hints`).
 
-The methods are synchronous and run on the event loop.
-
-Differs from kube-scheduler:
-
-* If a pod in flight is activated several times (`activate`), pyscheduler records this once.
-* After a pod was deleted from activeQ or backoffQ, the metric `scheduler_unschedulable_pods` no longer counts it.
-* PreEnqueue plugins run in the order of the profile. kube-scheduler begins with the plugin that gated the pod before.
+Differs from kube-scheduler: PreEnqueue plugins run in the order of the profile.
 
 Source: kube-scheduler 1.36, `scheduling_queue.go`.
 """

@@ -1,11 +1,11 @@
 """The search for the narrowest set of nodes that can take a group, for example a rack rather than a block of racks.
 
 A plugin divides the nodes into sets, level by level (`PlacementLevels`). First, sets with room for all members are
-tried, beginning with the narrowest level. If no set takes all members, the search returns to the widest level, and
-tries sets with room for the group's minimum.
+tried, beginning with the narrowest level. If no set takes all members, the search tries sets of the widest level that
+have room for the group's minimum.
 
-Source: Koordinator, `coscheduling/core/network_topology_solver.go`. Differs from Koordinator: each set is tried with
-all plugins, and a group may start with its minimum.
+Differs from Koordinator: a group may start with its minimum.
+Source: Koordinator, `coscheduling/core/network_topology_solver.go`.
 """
 
 from __future__ import annotations

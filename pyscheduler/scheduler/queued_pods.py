@@ -1,7 +1,6 @@
 """The work that comes from the queue: the next pod, alone or with all pods of its group.
 
-If no node was found for a pod, and still no node has room, equal pods return to the queue without an attempt. Members
-of a group are skipped in this way only if the plugin of the group allows it (`GroupCyclePlugin.shared_failure`).
+After no node was found for a pod, equal pods return to the queue without an attempt as long as no node has room.
 
 Differs from kube-scheduler, which tries each of the equal pods.
 """

@@ -1,7 +1,5 @@
 """Serving certificates: read from files, or generated and self-signed.
 
-If possible, a child process generates the certificate, so that the scheduler need not load `cryptography` (12 MiB).
-
 Source: SecureServingOptions.MaybeDefaultWithSelfSignedCerts in apiserver's server/options.
 """
 

@@ -1,6 +1,6 @@
 """Rules 6 and 7 of the audit of a batch scheduler: evictions do not go on without end.
 
-Rule 6: no pod is evicted twice, and jobs do not evict each other in a cycle. Rule 7: evictions end.
+Rule 6: no pod is evicted twice, and jobs do not evict each other in a cycle. Rule 7: evictions end within a time limit.
 
 Both rules begin anew after a change that the batch scheduler did not cause, such as a new job.
 """

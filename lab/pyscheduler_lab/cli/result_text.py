@@ -1,4 +1,4 @@
-"""Format the results of simulations for the terminal: values with units, columns, bars, and a line of progress."""
+"""Format the results of simulations for the terminal: values with units, columns, bars and progress."""
 
 from __future__ import annotations
 

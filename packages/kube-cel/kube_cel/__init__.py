@@ -3,8 +3,6 @@
 `compile_expression` returns a `Program`, which evaluates the expression with values for its variables. Compilation and
 evaluation take a `Meter`, which limits cost and memory, and lets the caller limit the time. So an expression of an
 untrusted user cannot fill the memory or block its caller.
-
-The package knows no Kubernetes objects, and does no I/O.
 """
 
 from __future__ import annotations

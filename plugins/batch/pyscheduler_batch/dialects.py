@@ -1,4 +1,4 @@
-"""A dialect: the API kinds with which a system, such as KAI, describes queues or jobs, and functions that read them."""
+"""A dialect: the API kinds of queues or jobs in one system, such as KAI, and a function that reads such objects."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """`FGD`: prefer the node on which the pod increases the fragmentation of the GPUs least.
 
-Fragmentation is the part of the free GPUs that typical pods cannot use. If the pod needs a part of one GPU, the
-score of a node is that of its best GPU.
+Fragmentation is the part of the free GPUs that typical pods cannot use.
 
 Source: Weng et al., USENIX ATC 2023, section 4.2 and algorithm 1.
 """

@@ -1,7 +1,6 @@
 """Put the annotation `timeout` on the members of gangs that timed out.
 
-Pods with this annotation are refused, also after a restart of the scheduler. If a user removes the annotation, the pod
-is tried again.
+Pods with this annotation are refused, also after a restart of the scheduler.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ The search makes one eviction plan for each domain where evictions can make enou
 with few evictions first, until the job finds nodes. If no plan succeeds, the search takes one domain after the other,
 and simulates the eviction of all possible victims there.
 
-Differs from KAI-Scheduler: KAI takes victims in the order of queues until some domain has room. So KAI finds the first
-domain that gets room for the job, and this search finds one that needs few evictions.
+Differs from KAI-Scheduler: KAI takes victims in the order of queues until some domain has room.
 """
 
 from __future__ import annotations

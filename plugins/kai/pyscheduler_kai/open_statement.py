@@ -1,4 +1,4 @@
-"""Simulate the eviction of tasks (pods), and then either undo the evictions or carry them out."""
+"""Simulate the eviction of tasks (pods); then either undo the simulation or evict the tasks."""
 
 from __future__ import annotations
 

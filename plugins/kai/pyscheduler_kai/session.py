@@ -1,4 +1,4 @@
-"""`KaiSession`: the state of one scheduling round. It also says why a job must wait because of its sub-groups."""
+"""`KaiSession`: the state of one scheduling round of KAI. It also finds the sub-groups that lack pods."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Topologies: trees of domains over the nodes of the cluster, as arrays of integers.
 
 A topology lists node labels, the widest first, for example zone, block and rack. Nodes of a rack have equal values of
-these three labels. A node that lacks one of the labels is in no domain.
+these three labels.
 
 Source: KAI-Scheduler, `plugins/topology`.
 """

@@ -1,6 +1,6 @@
 """kube-batch's plugin `predicates`: accept the nodes that the profile's Filter plugins accept.
 
-Arguments can exclude nodes with conditions such as `MemoryPressure`. Source: kube-batch `plugins/predicates`.
+Source: kube-batch `plugins/predicates`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`kubectl podgroup` and `pyscheduler podgroup`: show the pod groups of a cluster, also those of other schedulers.
-
-kubectl finds the command as the console script `kubectl-podgroup`.
-"""
+"""`kubectl podgroup` and `pyscheduler podgroup`: show the pod groups of a cluster, also those of other schedulers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Summaries of groups for users: which members are bound, which wait, and why.
-
-Only API objects are read, so nodes that a scheduler has reserved in memory are not shown.
-"""
+"""Summaries of groups for users: which members are bound, which wait, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the TLS settings of connections: trusted authorities and the client certificate."""
+"""Make the TLS settings of connections: trusted authorities and the client certificate."""
 
 from __future__ import annotations
 

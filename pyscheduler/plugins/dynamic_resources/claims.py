@@ -1,7 +1,5 @@
 """The resource claims of a pod: find them, check whether the pod may use them, and whether they are reserved for it.
 
-If a claim was made from a template, its owner must be the pod.
-
 Differs from kube-scheduler: a claim that a pod names twice counts once.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/resourceclaim`.
 """

@@ -1,7 +1,7 @@
 """Limits of the time that a search for a pod's devices takes.
 
 The search counts its steps with `Patience.tick`, which calls `pause` now and then. In a scheduling cycle, `pause`
-raises an error if the search takes too long. In the background (`long_work`), `pause` also lets other tasks run.
+raises an error if the search takes too long.
 """
 
 from __future__ import annotations

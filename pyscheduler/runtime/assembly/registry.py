@@ -1,7 +1,4 @@
-"""The installed plugins by name, and the Python package of each.
-
-A package can register a plugin as a text, `module:Class`, so that the class is imported only when it is needed.
-"""
+"""The installed plugins by name, and the Python package of each."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Equivalence keys: a plugin that sets `reuse` must give equal answers for pods with equal keys.
-
-kube-scheduler's pod signature would not be enough as a key: it omits, for example, the protocol of a host port.
-"""
+"""Equivalence keys: a plugin that sets `reuse` must give equal answers for pods with equal keys."""
 
 from __future__ import annotations
 

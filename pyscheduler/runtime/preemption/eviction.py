@@ -3,11 +3,7 @@
 A bound victim is deleted. A victim at Permit or in PreBind is only rejected. While victims are being evicted, the
 preemptor is not retried.
 
-Differs from kube-scheduler:
-
-* After a failed eviction, pyscheduler retries the preemptor after its backoff; kube-scheduler activates it at once.
-* pyscheduler deletes only the pod with the victim's uid; kube-scheduler deletes any pod with the victim's name.
-* If no event after the evictions can wake the preemptor, pyscheduler activates it; in kube-scheduler, it keeps waiting.
+Differs from kube-scheduler: after a failed eviction, the preemptor is retried only after its backoff.
 
 Source: kube-scheduler 1.36, `framework/preemption/executor.go`.
 """

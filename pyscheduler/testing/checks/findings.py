@@ -1,4 +1,4 @@
-"""The findings of `check_plugin`, with a remedy for each check, and the error that reports a finding."""
+"""The findings of `check_plugin`: mistakes of a plugin, each with advice on how to correct it."""
 
 from __future__ import annotations
 

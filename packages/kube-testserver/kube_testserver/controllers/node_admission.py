@@ -1,9 +1,7 @@
-"""The kubelet's check of a pod that was bound to its node: a pod that does not fit fails, for example as ``OutOfcpu``.
+"""The kubelet's check of a pod bound to its node: a pod that does not fit fails, for example as ``OutOfcpu``.
 
-The check adds up requests with code of its own, so it notices when a scheduler overcommits a node.
-
-Reasons and messages are those of the kubelet (``pkg/kubelet/lifecycle/predicate.go``). Differs from the kubelet: a
-pod's operating system is not compared with the node's, and devices are only counted.
+Differs from the kubelet: a pod's operating system is not compared with the node's, and devices are only counted.
+Source of reasons and messages: the kubelet, ``pkg/kubelet/lifecycle/predicate.go``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Patches that need no schema: JSON merge patch (RFC 7386) and JSON patch (RFC 6902).
 
-The arguments are not changed. But the result shares parts with the original: copy or encode it before you store it.
+The result shares parts with the arguments: copy the result before you store it.
 """
 
 from __future__ import annotations

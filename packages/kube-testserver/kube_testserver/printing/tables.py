@@ -1,7 +1,6 @@
 """Tables: the columns and rows that the server sends to `kubectl get`.
 
-Common kinds have columns of their own, and a custom resource has the columns that its definition names. Other objects
-show name and age.
+Common kinds have columns of their own, and a custom resource has the columns that its definition names.
 """
 
 from __future__ import annotations

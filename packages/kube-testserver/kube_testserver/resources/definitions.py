@@ -1,6 +1,6 @@
 """CustomResourceDefinitions: their defaults, their validation, and the resources that they define.
 
-Differs from kube-apiserver: no webhook converts objects between versions; and two definitions may claim the same names.
+Differs from kube-apiserver: no webhook converts objects between versions.
 """
 
 from __future__ import annotations

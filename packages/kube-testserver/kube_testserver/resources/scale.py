@@ -1,6 +1,6 @@
 """The subresource `scale` (autoscaling/v1): the number of replicas that an object has and should have.
 
-A write of the scale sets one field of the object. The definition of a custom resource says which field.
+A write of the scale sets one field of the object.
 """
 
 from __future__ import annotations

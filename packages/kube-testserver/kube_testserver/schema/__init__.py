@@ -7,6 +7,4 @@ The schemas come from Kubernetes' own OpenAPI documents (see NOTICE). The server
 - the lists that a strategic patch merges (`merge_keys`)
 - the paths of fields in `metadata.managedFields` (`field_paths`, `managed_fields`)
 - the output of `kubectl explain`
-
-The package `rules` checks values, such as the length of a name.
 """

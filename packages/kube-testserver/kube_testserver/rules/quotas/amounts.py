@@ -1,7 +1,4 @@
-"""Exact amounts of a ResourceQuota, and their text with a suffix such as `Mi`.
-
-An amount keeps the kind of its suffix: binary (`Mi`) or decimal (`M`).
-"""
+"""Exact amounts of a ResourceQuota, and their text with a suffix such as `Mi`."""
 
 from __future__ import annotations
 
