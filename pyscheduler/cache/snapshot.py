@@ -3,8 +3,7 @@
 `Cache.update_snapshot` copies only what changed since the last update.
 
 A cycle may try out changes, for example evict pods in the snapshot to find preemption victims. First, it makes a
-checkpoint. Later, it rolls the snapshot back to the checkpoint. The cost of a rollback depends on the number of changed
-nodes, not on the size of the cluster.
+checkpoint. Later, it rolls the snapshot back to the checkpoint.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`pyscheduler explain --cases`: evaluate the cases in a file, each a small cluster with a pod, and print the results.
-
-Tests compare the results with recorded decisions of kube-scheduler.
-"""
+"""`pyscheduler explain --cases`: evaluate the cases in a file, each a small cluster with a pod."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Show the result of a plugin as unknown in `explain` if the user may not list the objects that the plugin reads.
 
-Without this permission, `explain` finds no such objects, and the plugin may reject the pod for that reason.
+Without these objects, the plugin might reject the pod by mistake.
 """
 
 from __future__ import annotations

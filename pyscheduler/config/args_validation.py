@@ -1,8 +1,4 @@
-"""Validate the args of kube-scheduler's own plugins, with the error messages of kube-scheduler.
-
-A field of a disabled feature is rejected. Otherwise the field would have an unexpected effect when the feature is
-enabled later.
-"""
+"""Validate the args of kube-scheduler's own plugins, with the error messages of kube-scheduler."""
 
 from __future__ import annotations
 

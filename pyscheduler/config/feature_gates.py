@@ -1,6 +1,6 @@
 """Parse `--feature-gates A=true,B=false` as kube-scheduler 1.36 does.
 
-Features that pyscheduler does not implement stay off. If the flag would enable one, a warning says so.
+Features that pyscheduler does not implement stay off, even if the flag enables them.
 """
 
 from __future__ import annotations

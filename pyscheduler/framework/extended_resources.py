@@ -1,7 +1,7 @@
-"""Maps extended resources to the device classes (DRA) that provide them, for the plugins of one profile.
+"""Map extended resources to the device classes (DRA) that provide them, for the plugins of one profile.
 
 A class provides the resource that it names in `spec.extendedResourceName`, and the resource that is named after the
-class (`deviceclass.resource.kubernetes.io/<name>`). If several classes name one resource, the newest class provides it.
+class (`deviceclass.resource.kubernetes.io/<name>`).
 
 Differs from kube-scheduler in some cases, which `docs/reference/parity.md` lists.
 

@@ -1,7 +1,5 @@
 """Write the status of PodGroups, such as phase and counts.
 
-Each status is computed from all members. So it becomes correct again after a restart.
-
 Differs from the PodGroup controller of scheduler-plugins, which also counts pods with the same label in other
 namespaces.
 Sources: `podgroup_controller.go` of scheduler-plugins, `podgroup.go` of Koordinator; kube-batch's design of PodGroups.

@@ -1,7 +1,4 @@
-"""The GET routes that plugins add to the ports on which the scheduler serves its metrics.
-
-If several profiles register the same path, the query parameter `profile` chooses one of them.
-"""
+"""The GET routes that plugins add to the ports on which the scheduler serves its metrics."""
 
 from __future__ import annotations
 

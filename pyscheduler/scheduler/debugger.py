@@ -1,10 +1,9 @@
 """Log the contents of cache and queue, and compare them with the API server.
 
-A difference may come from a change that has not arrived yet. So only differences that a second comparison finds, too,
-are reported.
+Only differences that last for two seconds are reported, because a change may arrive late.
 
-Differs from kube-scheduler, which compares the cache with the informers' copies: if the informers missed an event,
-kube-scheduler finds no difference. Source: kube-scheduler 1.36, `backend/cache/debugger`.
+Differs from kube-scheduler, which compares the cache only with the informers' copies.
+Source: kube-scheduler 1.36, `backend/cache/debugger`.
 """
 
 from __future__ import annotations

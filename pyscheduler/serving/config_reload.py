@@ -1,9 +1,8 @@
 """Follow the configuration file while the scheduler runs.
 
-New args of a `WorkSourcePlugin`, such as `Batch`, take effect without a restart. Other changes need a restart. While
-the file differs from the running configuration, or is not valid, the metric `pyscheduler_config_stale` is 1.
+New args of the plugin `Batch` take effect without a restart. Other changes need a restart.
 
-Source: Volcano `pkg/scheduler/scheduler.go` (watchSchedulerConf, loadSchedulerConf), which keeps the last good file.
+Source: Volcano `pkg/scheduler/scheduler.go`.
 """
 
 from __future__ import annotations

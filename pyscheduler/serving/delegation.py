@@ -1,7 +1,5 @@
 """Delegate authentication and authorization to the API server, with TokenReview and SubjectAccessReview.
 
-The API server answers in the status of the created object.
-
 Source: apiserver's plugin/pkg/authenticator/token/webhook, plugin/pkg/authorizer/webhook and util/webhook.
 """
 

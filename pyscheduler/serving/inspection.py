@@ -1,7 +1,4 @@
-"""Pages of the HTTPS port about what the scheduler knows: stories (why pods wait), queue, nodes, configuration.
-
-To read the story of a pod, a user needs only the permission to get pods in the pod's namespace.
-"""
+"""Pages of the HTTPS port: stories (why pods wait), the queue, the nodes and the configuration."""
 
 from __future__ import annotations
 

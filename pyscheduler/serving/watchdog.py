@@ -2,14 +2,11 @@
 
 The thread receives SIGTERM and SIGINT. The first signal starts a graceful shutdown, and a second signal ends the
 program at once. The thread also ends the program if the shutdown takes too long, or if the lease is lost while the loop
-is blocked. The thread does not release the lease, because bindings may be in progress.
+is blocked.
 
-Code that keeps the interpreter lock (GIL), such as a long match of a regular expression, stops this thread, too. Then
-a timer ends the program with SIGALRM: about a minute after a leader lost its lease, or 14 seconds after SIGTERM or
-SIGINT.
+Code that keeps the interpreter lock (GIL) stops this thread, too. Then a timer ends the program with SIGALRM.
 
-Differs from kube-scheduler: in kube-scheduler, a plugin that never returns keeps the lease for ever, and SIGTERM ends
-the program at once.
+Differs from kube-scheduler, in which a plugin that never returns keeps the lease for ever.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The record of one pod's story: the reasons for which the pod waited, each with a count and times.
-
-If something happens to a pod after its binding, such as a preemption, the pod gets a second record.
-"""
+"""The record of one pod's story: the reasons for which the pod waited, each with a count and times."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """kube-scheduler's metric families: names, labels, stability, help and buckets, as its `/metrics` page shows them.
 
 This module is a table; `metrics` records the values. Names that begin with `pyscheduler_` are pyscheduler's own.
-Sources: kube-scheduler 1.36, `pkg/scheduler/metrics`; component-base (metrics of `restclient`, `leaderelection`,
-`feature`, `version`, `compatversion` and of the registry); k8s.io/apiserver (metrics of requests, see
-`request_metrics`).
+Sources: kube-scheduler 1.36, `pkg/scheduler/metrics`; k8s.io/component-base; k8s.io/apiserver.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The state of the cluster after each write: objects, usage of queues, and which write was a binding or an eviction."""
+"""Rebuild the state of a cluster write by write: its objects, and the resources that its queues use."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Published experiments, repeated with this scheduler, and the published results beside ours."""
+"""Published experiments, repeated with this scheduler, and a comparison with the published results."""

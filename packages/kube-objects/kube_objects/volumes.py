@@ -1,7 +1,4 @@
-"""The types of the volumes of a pod, with the fields that plugins read. PersistentVolumes use most of these types, too.
-
-For a kind of volume that no plugin reads, such as a config map, only the volume's name is decoded.
-"""
+"""Types of volumes, for pods and PersistentVolumes, with the fields that plugins read."""
 
 from __future__ import annotations
 

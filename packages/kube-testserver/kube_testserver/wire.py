@@ -1,4 +1,4 @@
-"""Helpers for requests and JSON: uids, random name endings, metadata in Go's order, Go's errors about bad JSON."""
+"""Helpers for requests and objects in JSON, for example to decode a body or to make a uid."""
 
 from __future__ import annotations
 

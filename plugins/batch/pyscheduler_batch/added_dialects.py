@@ -1,6 +1,6 @@
 """Load the queue dialects that other Python packages add, and check what their readers return.
 
-A queue dialect (`dialects.QueueDialect`) is a kind of object that defines queues, with the function that reads it.
+A queue dialect names the kinds of objects that define queues, and the function that reads these objects.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Gangs in group cycles (`strategy: groupCycle`), which place all pending members in one attempt.
 
-No member waits at Permit, so gangs do not time out. Strict and NonStrict gangs are treated alike.
+No member waits at Permit, so gangs do not time out.
 """
 
 from __future__ import annotations

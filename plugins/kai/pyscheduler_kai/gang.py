@@ -2,8 +2,7 @@
 
 A *leaf* contains tasks (pods), and needs `minimum` of them. A *branch* contains leaves and other branches.
 
-Source of the rules: KAI-Scheduler, `api/podgroup_info` (`allocation_info.go`, `eviction_info.go`, `job_info.go`,
-`subgroup_info`) and `plugins/subgrouporder`.
+Source of the rules: KAI-Scheduler, `api/podgroup_info` and `plugins/subgrouporder`.
 """
 
 from __future__ import annotations

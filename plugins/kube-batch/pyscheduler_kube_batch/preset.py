@@ -1,4 +1,4 @@
-"""The preset `kube-batch`: actions and plugins that are on by default, and all that a configuration may name.
+"""The preset `kube-batch`: its actions and plugins, and which of them are on by default.
 
 Sources: kube-batch `pkg/scheduler/util.go` and its plugins.
 """

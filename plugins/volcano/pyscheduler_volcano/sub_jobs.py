@@ -1,7 +1,6 @@
 """The sub-groups that `subGroupPolicy` defines for a job; a sub-group starts with its minimum of pods or not at all.
 
-Source: Volcano `actions/allocate` (organizeJobWorksheet, allocateForJob), `api/sub_job_info.go`, and the plugins gang
-and priority.
+Source: Volcano `actions/allocate`, `api/sub_job_info.go`, and the plugins gang and priority.
 """
 
 from __future__ import annotations

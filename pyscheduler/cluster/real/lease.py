@@ -14,7 +14,7 @@ A program uses `LeaderElector`:
 is False as soon as the process continues.
 
 Differs from kube-scheduler: a leader stops as soon as `renewDeadline` has passed since its last successful renewal;
-kube-scheduler stops up to one `retryPeriod` later. `docs/reference/parity.md` lists the other differences.
+kube-scheduler stops up to one `retryPeriod` later.
 """
 
 from __future__ import annotations

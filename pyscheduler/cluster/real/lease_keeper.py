@@ -1,7 +1,4 @@
-"""Reads, creates and renews the Lease of leader election, as `lease_rules` says.
-
-A leader renews with a single write, because it knows what it wrote last.
-"""
+"""Read, create and renew the Lease of leader election, by the rules in `lease_rules`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The informer's local copy of the objects of one kind. It calls the handlers when an object changes."""
+"""Keep the informer's local copy of the objects of one kind, and call the handlers when an object changes."""
 
 from __future__ import annotations
 

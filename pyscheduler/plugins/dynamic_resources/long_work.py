@@ -3,9 +3,8 @@
 A call of Filter may spend up to about 20 ms on a pod's search. If that is not enough, the pod waits, and the search
 continues in small parts between other tasks. Then the pod is retried and uses the results.
 
-The arg `filterTimeout` limits the total time of a pod's search. If a search reaches the limit, the limit is lower for
-the next pods of the same namespace.
-Differs from kube-scheduler, in which a cycle lasts as long as its search, and `filterTimeout` limits the time per node.
+The arg `filterTimeout` limits the total time of a pod's search.
+Differs from kube-scheduler, in which a cycle lasts as long as its search.
 """
 
 from __future__ import annotations

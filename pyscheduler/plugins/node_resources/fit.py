@@ -1,7 +1,4 @@
-"""NodeResourcesFit: reject nodes without room for the pod; score the others by `scoringStrategy`.
-
-If a request exceeds what the empty node offers, the rejection is unresolvable, because preemption would not help.
-"""
+"""NodeResourcesFit: reject nodes without room for the pod; score the others by `scoringStrategy`."""
 
 from __future__ import annotations
 

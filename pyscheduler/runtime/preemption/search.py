@@ -3,12 +3,7 @@
 The search begins at a random node, and ends when it has found enough nodes. A plugin passes its rules as
 `PreemptionRules`.
 
-Differs from kube-scheduler:
-
-* The search ends exactly when enough nodes are found; in kube-scheduler, goroutines may find a few more.
-* If several nodes are equally good, one of them is chosen at random; kube-scheduler takes the first node of an
-  unordered map.
-
+Differs from kube-scheduler: if several nodes are equally good, one of them is chosen at random.
 Source: kube-scheduler 1.36, `framework/preemption/preemption.go`.
 """
 

@@ -1,7 +1,4 @@
-"""Simulate the kubelets of a `TypedCluster`, a cluster in memory without an API server.
-
-Simultaneous events have the same order as in a simulation with an API server.
-"""
+"""Simulate the kubelets of a `TypedCluster`, a cluster in memory without an API server."""
 
 from __future__ import annotations
 

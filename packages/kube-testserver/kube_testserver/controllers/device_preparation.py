@@ -1,7 +1,6 @@
 """Check the resource claims of a bound pod before the pod starts, as kubelets and drivers do.
 
-The pod waits while other pods use one of its devices under another claim. So if a device was allocated twice,
-a test notices that a pod does not start.
+A pod waits while one of its devices is in use for another claim. So a test notices if a device was allocated twice.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The API server uses these numbers to allow or refuse an eviction.
 
-Rules and messages are those of ``pkg/controller/disruption/disruption.go``. Differs from kube-controller-manager: the
-controller records no events, and reads the replicas of a custom resource only from `spec.replicas`.
+Differs from kube-controller-manager, which also records events.
+Source: Kubernetes, `pkg/controller/disruption/disruption.go`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The columns of `kubectl get`: fields of objects, ages, and the words for absent and unknown values."""
+"""Helpers for the columns of `kubectl get`, for example to format the age of an object."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Merge keys: for each kind, the lists that a strategic merge patch merges, and the field that identifies an item.
-
-A list of strings, such as finalizers, has no merge key. A list that is not merged, such as a node's taints, is
-replaced.
-"""
+"""Merge keys: for each kind, the lists that a strategic merge patch merges, and the field that identifies an item."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Serve the API without a network, to a client in the same process, for tests and simulation.
-
-Each request first lets the other tasks run, so that a burst of requests cannot starve timers and watches.
-"""
+"""Serve the API without a network, to a client in the same process, for tests and simulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answer requests, whatever the transport: the HTTP server and the in-process client both call `Router.handle`.
+"""Answer API requests: the HTTP server and the in-process client both call `Router.handle`.
 
 The answer is a `Response`, or a `WatchStream` from which the transport reads.
 """

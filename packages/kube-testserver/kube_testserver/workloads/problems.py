@@ -1,6 +1,6 @@
 """The event and the condition by which a controller reports that it cannot make the objects of a workload.
 
-Reasons and texts are kube-controller-manager's, also for the workloads of other projects.
+Reasons and texts are kube-controller-manager's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""RayCluster (of KubeRay): the pods of the head and of the workers.
-
-If a label of the RayCluster names Volcano as the scheduler, a Volcano PodGroup is made, too.
-"""
+"""RayCluster (of KubeRay): the pods of the head and of the workers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A statement: simulated placements and evictions, which a scheduling round carries out or undoes.
+"""A statement: placements and evictions that a scheduling round simulates, and then carries out or undoes.
 
-`rollback` undoes the changes since a checkpoint. `commit` turns the remaining changes into decisions.
+`rollback` undoes the changes since a checkpoint. `commit` carries out the remaining changes.
 
 Source: KAI-Scheduler `framework/statement.go`, Volcano `framework/statement.go`.
 """

@@ -1,7 +1,4 @@
-"""The nodes of a scheduling round as rows of a table: for each node, its pods and the sums of their resources.
-
-A row is computed again when the node or its pods have changed, or an eviction there has begun or ended.
-"""
+"""The nodes of a scheduling round as rows of a table: for each node, its pods and the sums of their resources."""
 
 from __future__ import annotations
 

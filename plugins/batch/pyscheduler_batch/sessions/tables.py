@@ -1,7 +1,6 @@
 """The cluster as tables of queues, jobs, tasks (pods) and nodes, kept from one scheduling round to the next.
 
-A round rebuilds only the jobs that changed. It rebuilds everything if, for example, a queue or the list of nodes
-changed.
+A round rebuilds only the jobs that changed.
 """
 
 from __future__ import annotations

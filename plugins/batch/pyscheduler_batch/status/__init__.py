@@ -1,1 +1,1 @@
-"""Write the results of batch scheduling: statuses of queues and groups, and events in each batch system's words."""
+"""Write the results of batch scheduling: statuses of queues and groups, and events."""

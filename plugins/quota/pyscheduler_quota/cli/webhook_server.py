@@ -1,6 +1,6 @@
 """The HTTPS server of the admission webhook that refuses pods if they would use quota reserved by a group.
 
-The webhook allows a pod if it cannot decide, for example while its caches are not filled yet.
+If the webhook cannot decide, it allows the pod.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Functions on resource claims and slices, for example to fill in defaults, or to find the claims of a pod."""
+"""Helpers for resource claims and slices, for example to fill in defaults."""
 
 from __future__ import annotations
 
