@@ -1,6 +1,5 @@
 """The images on each node, and their sizes.
 
-An image has one size for the whole cluster, even if nodes report different sizes.
 Source: kube-scheduler 1.36, `addNodeImageStates` in `backend/cache/cache.go`.
 """
 

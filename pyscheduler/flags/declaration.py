@@ -1,4 +1,4 @@
-"""Declare flags as attributes: a class is a section of the help, each of its attributes a flag.
+"""Declare flags as attributes: a class is a section of the help, and each of its attributes is a flag.
 
 For example:
 

@@ -1,12 +1,7 @@
 """Check the flags of `pyscheduler run` and apply them to the configuration.
 
-As in kube-scheduler, flags of leader election override the configuration file.
-
 Differs from kube-scheduler: the log names deprecated flags that are ignored because of a configuration file.
-
-Source: cmd/kube-scheduler/app/options (ApplyTo, ApplyDeprecated, ApplyLeaderElectionTo, Validate); the functions
-`Validate` in apiserver (SecureServingOptions, DelegatingAuthenticationOptions) and component-base (metrics, logs,
-compatibility).
+Source: kube-scheduler 1.36, `cmd/kube-scheduler/app/options`, and `Validate` in apiserver and component-base.
 """
 
 from __future__ import annotations

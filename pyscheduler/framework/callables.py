@@ -1,4 +1,4 @@
-"""Inspect code that the scheduler calls: where it is defined, how many arguments it takes, and its `self`."""
+"""Inspect code that the scheduler calls: its origin, the number of its arguments, and the object on which it runs."""
 
 from __future__ import annotations
 

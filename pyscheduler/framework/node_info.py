@@ -1,6 +1,6 @@
 """`NodeInfo`: a node, its pods, and the sums of their requests.
 
-When the node or its pods change, the generation (a number) of the `NodeInfo` grows. So the snapshot knows which nodes
+A change of the node or of its pods increases the number `generation`. By this number, the snapshot knows which nodes
 to copy.
 """
 

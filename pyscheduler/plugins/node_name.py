@@ -1,7 +1,4 @@
-"""NodeName: a pod with `spec.nodeName` fits only the node of this name.
-
-In a cluster, such pods are bound already and do not reach the queue.
-"""
+"""NodeName: a pod with `spec.nodeName` fits only the node of this name."""
 
 from __future__ import annotations
 

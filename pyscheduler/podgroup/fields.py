@@ -1,6 +1,6 @@
 """The settings of a group, read from the labels and annotations of one pod or from the group's object.
 
-A malformed value is not used. It is recorded as a `Problem`, for a warning in the log.
+A malformed value is not used, but recorded as a `Problem`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Rejections and errors are counted separately.
 With the feature gate SchedulerPopFromBackoffQ, rejected pods are retried before their backoff is over if activeQ is
 empty. The gate also rounds the end of a backoff down to a whole second.
 
-Differs from kube-scheduler: pyscheduler rounds the time of the scheduler's `Clock`, not the time of the wall clock.
+Differs from kube-scheduler: the end is rounded on the scheduler's `Clock`, not on the wall clock.
 Source: kube-scheduler 1.36, `backoff_queue.go`.
 """
 

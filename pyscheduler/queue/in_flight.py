@@ -4,9 +4,6 @@ A pod is in flight while the scheduler decides about it: from `pop` until Permit
 is back in the queue. The attempt does not see events that come meanwhile, because its snapshot is older. So these
 events are kept. If the attempt fails, one of them may cause a retry.
 
-Thousands of pods may return at once, and each of them checks the kept events. So there is one list for each kind of
-event, and a pod reads only the lists of the kinds that can help it.
-
 Source: kube-scheduler 1.36, `active_queue.go` (`inFlightPods`, `inFlightEvents`).
 """
 

@@ -1,6 +1,6 @@
 """A running profile: the methods by which the scheduler calls the plugins of the profile.
 
-Most `run_*` methods are one extension point each. They do not raise the exceptions of plugins, but report them.
+Most `run_*` methods call the plugins of one extension point.
 """
 
 from __future__ import annotations

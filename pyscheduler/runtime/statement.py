@@ -1,7 +1,7 @@
-"""Statements: lists of trial changes of the snapshot that can be undone. A change places, evicts or nominates a pod.
+"""Statements: lists of trial changes in the snapshot. A change places, evicts or nominates a pod.
 
-`discard` undoes all changes. `commit` undoes them in the snapshot, and returns their net effect, which the
-scheduler then carries out (`scheduler.group_commit`).
+When a statement ends, the snapshot gets its old state back. `discard` drops the changes. `commit` returns their net
+effect, and the scheduler carries it out (`scheduler.group_commit`).
 """
 
 from __future__ import annotations

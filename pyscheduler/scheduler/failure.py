@@ -1,7 +1,6 @@
 """Failed attempts: decide what happens to the pod, and carry out the decision.
 
-Differs from kube-scheduler: if the pod was bound or deleted meanwhile, pyscheduler does not write the condition
-`PodScheduled=False`, which would stay on a bound pod forever.
+Differs from kube-scheduler: a pod that was bound or deleted meanwhile does not get `PodScheduled=False`.
 Source: kube-scheduler 1.36, `handleSchedulingFailure`.
 """
 

@@ -1,7 +1,6 @@
 """A barrier between PreBind and Bind: the members of a group are bound only after enough of them passed PreBind.
 
-Otherwise, a part of the group would be bound if a member fails at PreBind, for example because its volume cannot be
-provisioned.
+A member may fail at PreBind, for example because its volume cannot be provisioned.
 """
 
 from __future__ import annotations

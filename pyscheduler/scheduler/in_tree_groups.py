@@ -1,7 +1,6 @@
 """Kubernetes' own groups (feature gate GenericWorkload): the PodGroups that pods name in `spec.schedulingGroup`.
 
-The queued pods of such a group are scheduled in one cycle. The group needs its minimum of pods only if the profile has
-the plugin GangScheduling.
+The queued pods of such a group are scheduled in one cycle.
 Source: kube-scheduler 1.36, `podGroupInfoForPod`, `updatePodGroupCondition`.
 """
 

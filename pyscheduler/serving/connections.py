@@ -3,8 +3,7 @@
 At a limit, a new connection replaces the oldest connection that has not sent a request yet. If there is no such
 connection, the new one is refused.
 
-Differs from kube-scheduler: kube-scheduler accepts any number of connections, and waits 32 seconds for the headers of a
-request.
+Differs from kube-scheduler: kube-scheduler accepts any number of connections.
 """
 
 from __future__ import annotations

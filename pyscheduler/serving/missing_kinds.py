@@ -1,7 +1,6 @@
 """Warn at the start if plugins read kinds that the API server does not serve.
 
-Usually a CustomResourceDefinition is missing. Then a pod may wait for an object that cannot exist, and nothing about
-the pod says why.
+Usually a CustomResourceDefinition is missing.
 """
 
 from __future__ import annotations

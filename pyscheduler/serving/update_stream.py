@@ -1,7 +1,6 @@
 """`/debug/stream`: server-sent events about each change of the reasons why pods wait.
 
-If 1,000 changes wait for a slow reader, the oldest change is dropped. Then an event `lost` says how many changes were
-dropped.
+If 1,000 changes wait for a slow reader, the oldest change is dropped.
 """
 
 from __future__ import annotations

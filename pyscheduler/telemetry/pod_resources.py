@@ -1,7 +1,5 @@
 """The page /metrics/resources: requests and limits of the pods that have not ended.
 
-The page may be long, so a separate thread renders it.
-
 Source: kube-scheduler 1.36, `pkg/scheduler/metrics/resources`.
 """
 

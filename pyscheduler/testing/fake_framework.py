@@ -1,6 +1,6 @@
 """The scheduler with chosen plugins on a fake cluster, for tests that schedule pods or call single extension points.
 
-`schedule` runs pods through the whole scheduler. The `run_...` methods do not start the scheduler.
+`schedule` runs pods through the whole scheduler. `run_filter` and similar methods call one extension point.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Make a test fail with the exception that a plugin raised, unless the test allows plugin errors.
 
-A test also fails if a coroutine is never awaited; the error names the line that made the coroutine.
+A test also fails if a coroutine is never awaited.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Watch plugins in tests: find slow calls, and calls that change the labels or annotations of the pod.
-
-This module measures real time, because the virtual clock does not advance while a plugin runs.
-"""
+"""Watch plugins in tests: find slow calls, and calls that change the labels or annotations of the pod."""
 
 from __future__ import annotations
 

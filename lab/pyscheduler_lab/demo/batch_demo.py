@@ -1,7 +1,4 @@
-"""`pyscheduler demo-batch`: four teams share a GPU cluster by quota. They borrow GPUs, and the owners reclaim them.
-
-The exit code is 1 if a job did not finish, or if `pyscheduler_lab.audit` finds a wrong decision.
-"""
+"""`pyscheduler demo-batch`: four teams share a GPU cluster by quota, borrow idle GPUs, and reclaim their own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The numbers that describe a simulation's results, such as the mean wait: name, unit, meaning, computation.
 
-Each number has a column of its own in a comparison. `docs/reference/lab-columns.md` documents the columns.
+`docs/reference/lab-columns.md` documents the columns.
 """
 
 from __future__ import annotations

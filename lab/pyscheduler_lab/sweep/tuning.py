@@ -1,10 +1,7 @@
 """Search for plugin weights that minimise or maximise a column of results, with Optuna's Parzen estimator (TPE).
 
-Optuna proposes weights, and the profile runs with them, once for each seed. If a search is repeated, Optuna proposes
-the same weights, and the results of the earlier search are reused. So a search that was killed can be continued.
-
-At the end, the best weights are compared with the profile's own weights. This comparison uses other seeds, because the
-best weights were chosen by their results with the seeds of the search.
+Optuna proposes weights, and the profile runs with them, once for each seed. A search that was killed can be continued.
+At the end, the best weights are compared with the profile's own weights. This comparison uses other seeds.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The parser: turn the text of an expression into its syntax tree, and expand macros.
 
-Expressions may nest as deeply as in cel-go. The parser makes few calls per level, to stay within Python's recursion
-limit.
+The parser makes few Python calls for each level of nesting, to stay within Python's recursion limit.
 
-Differs from kube-scheduler: only the first syntax error of an expression is reported, and the message is shorter.
+Differs from kube-scheduler: only the first syntax error of an expression is reported.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """The PersistentVolumeClaims of a pod, and the storage classes of claims and volumes.
 
-For a generic ephemeral volume, the claim is named after pod and volume, and the pod must own the claim.
-
 Source: kube-scheduler 1.36, `component-helpers/storage`.
 """
 

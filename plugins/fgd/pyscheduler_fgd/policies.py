@@ -1,7 +1,5 @@
 """Score plugins to compare with `FGD`: `Random`, `DotProd`, `GpuClustering`, `GpuPacking` and `BestFit`.
 
-`DotProd` and `BestFit` divide amounts by those of the largest node in the paper's cluster: 128 cores and 8 GPUs.
-
 Source: Weng et al., USENIX ATC 2023, section 6.1, and the definitions in the simulator of its authors.
 """
 

@@ -1,7 +1,7 @@
 """The state of one gang: the round of attempts, the deadline, and the members that timed out.
 
-A *round* limits the attempts of a gang that does not fit: each member is tried once. When a member of a Strict gang
-fails, the other members are refused until the next round.
+A *round* limits the attempts of a gang that does not fit: each member is tried once. When a member fails in
+Koordinator's mode `Strict`, the other members are refused until the next round.
 
 Source: Koordinator's design documents for gang scheduling; Koordinator's current code has no rounds.
 """

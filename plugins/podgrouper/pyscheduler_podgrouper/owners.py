@@ -1,4 +1,4 @@
-"""The chain of owners of a pod, from the nearest owner to the top owner that the PodGrouper may read.
+"""The chain of owners of a pod, from the nearest owner to the top owner.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/podgrouper.go`.
 """

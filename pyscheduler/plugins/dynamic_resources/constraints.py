@@ -1,6 +1,5 @@
 """Constraints of a claim: its devices must have equal values of an attribute, or all different values.
 
-A device without the attribute is rejected.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating`.
 """
 

@@ -1,9 +1,7 @@
 """The plugin DynamicResources, with all its extension points. Source: kube-scheduler 1.36, `dynamicresources`.
 
 Differs from kube-scheduler: if devices were allocated or freed after a node was chosen, Reserve chooses the devices
-again. `docs/reference/parity.md` lists the other differences.
-
-As in kube-scheduler, default preemption does not treat the devices of a victim as free.
+again.
 """
 
 from __future__ import annotations

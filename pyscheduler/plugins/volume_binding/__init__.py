@@ -1,4 +1,1 @@
-"""VolumeBinding: find volumes for the PersistentVolumeClaims of a pod.
-
-If no existing volume suits, a new one can be provisioned for the chosen node.
-"""
+"""VolumeBinding: find volumes for the PersistentVolumeClaims of a pod, or have new volumes provisioned."""

@@ -1,10 +1,7 @@
 """A small kubelet for all nodes at once: it admits and runs bound pods, and ends pods that are being deleted.
 
-Without kubelets, a bound pod stays Pending, and a pod that was deleted with a grace period stays Terminating.
-`Lifecycle` writes the statuses that kubelets write.
-
-A pod that does not fit its node fails, with the kubelet's message. Otherwise, with `run_pods` (the default), the pod
-starts after a configured time. The annotation `pyscheduler.io/run-duration` says how long a pod runs until it succeeds.
+`Lifecycle` writes the statuses that kubelets write. With `run_pods` (the default), a bound pod starts after a
+configured time. The annotation `pyscheduler.io/run-duration` says how long a pod runs until it succeeds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """/openapi/v3: the served resources with the fields of every kind, for `kubectl apply` and `kubectl explain`.
 
-Differs from kube-apiserver: /openapi/v2 is empty. In /openapi/v3, schemas of built-in kinds have no descriptions, and
-only the operations that kubectl looks for are listed.
+Differs from kube-apiserver: /openapi/v2 is empty, and built-in kinds have no descriptions.
 """
 
 from __future__ import annotations

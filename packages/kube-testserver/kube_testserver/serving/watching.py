@@ -2,8 +2,6 @@
 
 A watch has no queue of its own, only a position in the log. If the log no longer has this position, the client gets an
 error (410) and lists again.
-
-With a selector, an object that begins to match is ADDED, and an object that no longer matches is DELETED.
 """
 
 from __future__ import annotations

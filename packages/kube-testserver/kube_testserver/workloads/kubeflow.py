@@ -1,7 +1,5 @@
 """Jobs of Kubeflow: PyTorchJob, TFJob, XGBoostJob, JAXJob (training-operator) and MPIJob v2beta1 (mpi-operator).
 
-If a pod template has `schedulerName: volcano`, all pods of the job join a Volcano PodGroup with the job's name.
-
 Differs from these operators: ended pods are not deleted, and elastic jobs do not grow.
 """
 

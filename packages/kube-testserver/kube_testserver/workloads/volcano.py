@@ -1,7 +1,7 @@
 """Volcano's Job, and the PodGroups that operators make for Volcano.
 
-Source: Volcano, `pkg/controllers/job`. Differs from Volcano: policies, plugins and `dependsOn` have no effect. For
-example, a task with `dependsOn` gets its pods at once.
+Source: Volcano, `pkg/controllers/job`.
+Differs from Volcano: policies, plugins and `dependsOn` have no effect.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Deallocate an unused resource claim of a pod if the pod cannot run on the nodes that have the claim's devices.
-
-To do so, this module calls the PostFilter method of the plugin DynamicResources.
-"""
+"""Deallocate an unused resource claim of a pod if the pod cannot run on the nodes that have the claim's devices."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Sum up the resources that the jobs of each queue hold and request.
-
-A victim is included until the API server begins to delete it, because the server may refuse the deletion.
-"""
+"""Sum up the resources that the jobs of each queue hold and request."""
 
 from __future__ import annotations
 

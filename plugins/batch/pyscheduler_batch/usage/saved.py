@@ -1,7 +1,4 @@
-"""Save the past use of queues in a ConfigMap, so that a restarted scheduler or a new leader continues the count.
-
-If the compressed data is longer than 700,000 bytes, the oldest use is left out.
-"""
+"""Save the past use of queues in a ConfigMap, so that a restarted scheduler or a new leader continues the count."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The resources that the queues of one profile used in the past, counted by the scheduler or read from Prometheus.
-
-If the scheduler counts, the leader saves the counts in a ConfigMap at an interval, for the next leader.
-"""
+"""The resources that the queues of one profile used in the past, counted by the scheduler or read from Prometheus."""
 
 from __future__ import annotations
 

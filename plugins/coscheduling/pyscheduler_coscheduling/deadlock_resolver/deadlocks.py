@@ -2,11 +2,8 @@
 
 For example, two groups need 4 nodes each, and each holds 3 of 6 nodes. If a deadlock lasts for the grace time, the
 resolver ranks the groups by priority, then by the length of their wait. The *winner* is the first group that fits if
-others *yield*: their members that wait at Permit give up their nodes.
-
-For a limited time (a *lease*), the pods of groups that yielded are refused. If the winner is not complete when the
-lease ends, it cannot win again until, for example, its members change or a node is added. Without this rule, groups
-could yield to each other without end.
+other groups *yield*. A group that yields gives up the nodes of its members that wait at Permit. For a limited time (a
+*lease*), the pods of this group are refused.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Validation of ResourceSlices.
 
 Source: Kubernetes 1.36, `pkg/apis/resource/validation`, with the default feature gates.
-Differs from Kubernetes: some checks are missing, such as those of attributes, of taints, and of the length of lists.
+Differs from Kubernetes: some checks are missing, such as those of taints.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The amounts of a ResourceQuota that one object uses, and the check whether a pod is in the quota's scopes.
 
-Most objects count as one under the name `count/PLURAL.GROUP`. Some kinds, such as pods, use further amounts.
+An object counts as one under the name `count/PLURAL.GROUP`. A pod also uses its requests and limits.
 
-Source: Kubernetes 1.36, `pkg/quota/v1/evaluator/core`. Differs from Kubernetes: a pod that still exists after its grace
-period counts; devices of a ResourceClaim do not count as an extended resource; there is no scope VolumeAttributesClass.
+Source: Kubernetes 1.36, `pkg/quota/v1/evaluator/core`.
+Differs from Kubernetes: a pod that still exists after its grace period counts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Format the results of `pyscheduler queue explain` and `whatif` as lines, or for JSON and YAML."""
+"""Format the results of `pyscheduler queue explain` and `whatif` as lines of text, JSON or YAML."""
 
 from __future__ import annotations
 
