@@ -1,7 +1,6 @@
 """The console scripts of the distribution kube-pyscheduler.
 
-Another project also installs a package `pyscheduler`, which may replace ours. This module lies outside the package, so
-that the scripts can report this.
+The scripts exit with a message if another project's package `pyscheduler` has replaced ours.
 """
 
 from __future__ import annotations

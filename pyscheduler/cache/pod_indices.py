@@ -1,7 +1,4 @@
-"""Indexes of the nodes whose pods use a host port, a volume claim or affinity terms.
-
-Nodes without such pods are not stored.
-"""
+"""Indexes of the nodes whose pods use a host port, a volume claim or affinity terms."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""For `pyscheduler explain POD`: find the checks of the job to which the pod belongs.
+"""Explain the state of a pod's job, for `pyscheduler explain POD`.
 
-A Python package that schedules jobs can add such checks (`POD_STEPS` in `added_commands`).
+A Python package that schedules jobs adds its explanation by `POD_STEPS` (see `added_commands`).
 """
 
 from __future__ import annotations

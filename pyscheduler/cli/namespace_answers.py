@@ -1,6 +1,6 @@
 """Answer `explain` for a user who may read one namespace only, and so cannot list the nodes.
 
-No pod can be evaluated without nodes. The answer comes from the pod, its events, and the leading scheduler.
+The answer comes from the pod, its events, and the leading scheduler.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A cluster of objects that were read once, for commands such as `explain`.
 
-The command builds a real scheduler on this cluster. Nothing is watched, and writes are refused or dropped.
+The command builds a real scheduler on this cluster.
 """
 
 from __future__ import annotations

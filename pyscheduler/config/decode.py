@@ -1,6 +1,6 @@
 """Convert plain values to typed objects, and report every mistake, such as an unknown key, or text instead of a number.
 
-Differs from kube-scheduler: `null` is accepted for all durations; kube-scheduler rejects it for most.
+Differs from kube-scheduler: `null` is accepted for all durations.
 """
 
 from __future__ import annotations

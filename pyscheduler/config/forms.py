@@ -1,4 +1,4 @@
-"""Reads configuration that was written for another scheduler: a whole file, or the args of one of its plugins.
+"""Read configuration that was written for another scheduler: a whole file, or the args of one of its plugins.
 
 A Python package offers a reader (`ConfigurationForm`) by an entry point in the group `pyscheduler.configuration`.
 """

@@ -5,8 +5,9 @@ must not block it. `post_filter`, `pre_bind`, `bind` and `post_bind` may be `asy
 binding cycle, while other pods are scheduled and bound.
 
 An exception in a plugin method usually becomes an ERROR status. The pod is then retried after a backoff.
-Source: kube-scheduler 1.36, `k8s.io/kube-scheduler/framework`.
 Methods that take all nodes at once, such as `filter_nodes`, are pyscheduler's own.
+
+Source: kube-scheduler 1.36, `k8s.io/kube-scheduler/framework`.
 """
 
 from __future__ import annotations

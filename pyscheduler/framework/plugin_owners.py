@@ -1,4 +1,4 @@
-"""Finds the plugin of a failed or slow function, such as an event handler, so that the log can name the plugin."""
+"""Find the plugin of a failed or slow function, such as an event handler, so that the log can name the plugin."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The members of one group: the state of each, and what its labels and annotations say about the group.
-
-A member waits from Permit until it is bound or rejected. Meanwhile, its node is known only in memory.
-"""
+"""The members of one group: the state of each, and what its labels and annotations say about the group."""
 
 from __future__ import annotations
 

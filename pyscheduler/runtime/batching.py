@@ -1,6 +1,6 @@
 """Opportunistic batching: equal pods that follow each other share one list of nodes, sorted by score.
 
-The list lacks the node that the previous pod got. It is used only if that node has no room for another pod.
+If the previous pod filled its node, the next pod tries the best node of the list first.
 
 Differs from kube-scheduler: pyscheduler drops the list after a node was added or deleted.
 Source: kube-scheduler 1.36, `framework/runtime/batch.go`.

@@ -1,10 +1,8 @@
 """Write pods' `PodScheduled` condition and nominated node, in the background.
 
-While a write for a pod is under way, later values wait, and only the last one is written. If a pod waits at Permit or
-in PreBind for half a second, its node is written as its nomination.
+While a write for a pod is under way, later values wait, and only the last one is written.
 
-Differs from kube-scheduler, which writes the nomination at once, and by default waits for each write in the scheduling
-cycle.
+Differs from kube-scheduler, which by default waits for each write in the scheduling cycle.
 Source: kube-scheduler 1.36, `updatePod`, `PodStatusPatchCall`.
 """
 

@@ -1,7 +1,6 @@
 """Stories (why pods wait) as JSON: the fields of `/debug/story`, `/debug/state` and `/debug/stream`.
 
-A new release may add fields, but removes none. Empty fields are part of the JSON. Times are RFC 3339 texts in UTC; a
-time that is not known is "".
+A new release may add fields, but removes none. Times are RFC 3339 texts in UTC, or "" if unknown.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Filter exported metrics: hide disabled families, and replace label values that are not allowed.
 
-A label value that is not allowed becomes `unexpected`. If samples then have equal labels, their values are added up.
+A label value that is not allowed becomes `unexpected`.
 
 Differs from kube-scheduler: a gauge with several samples for `unexpected` shows their sum, not the last of them.
 

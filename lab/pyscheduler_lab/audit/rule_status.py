@@ -1,7 +1,6 @@
 """Rule 9 of the audit of a batch scheduler: the status of a queue shows the sums of its pods' requests.
 
-The scheduler writes the status some time after a change. So a queue is checked when its pods have not changed for a
-while.
+A queue is checked only when its pods have not changed for a while, because its status is written later.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Options and output of `pyscheduler lab sweep` and `lab tune`: they run many simulations and compare the results."""
+"""Options and output of `pyscheduler lab sweep` and `lab tune`, which run many simulations and compare the results."""
 
 from __future__ import annotations
 

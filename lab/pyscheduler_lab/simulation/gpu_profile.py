@@ -1,7 +1,4 @@
-"""Enable the plugin `GpuSharing`, which counts parts of GPUs, in profiles for a simulation.
-
-In a cluster, the plugin waits until the index of a shared GPU is reported. In a simulation, it does not wait.
-"""
+"""Enable the plugin `GpuSharing`, which counts parts of GPUs, in profiles for a simulation."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Run a cell (one run of a sweep), unless the folder of the sweep has the cell's results already.
 
-Such results are used only if they are complete, and if no setting, input or code has changed since.
+Results are used again only if they are complete, and if no setting, input or code has changed since.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Read the pods of a dumped or recorded cluster as the jobs of a trace.
 
-If pods of one pod group have equal requests and node selectors, they are the workers of one job.
+Equal pods of one pod group become the workers of one job.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Read the task lists of openb, a production cluster where pods share GPUs and some need certain GPU models.
-
-In a list without times, one task arrives per second, and each task runs until the simulation ends.
-"""
+"""Read the task lists of openb, a production cluster where pods share GPUs and some need certain GPU models."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Read the Standard Workload Format of the Parallel Workloads Archive.
 
-A processor counts as one CPU. If the file says how many processors a node has, a job by default gets one pod for each
-node that it needs. Otherwise, it gets one pod per processor.
+A processor counts as one CPU. By default, a job gets one pod for each node that it needs.
 
 Source: https://www.cs.huji.ac.il/labs/parallel/workload/swf.html.
 """

@@ -1,7 +1,7 @@
 """`Batch`: the plugin that makes its profile a batch profile, which schedules jobs by queues.
 
-The arg `preset` names a batch system, such as `kai` or `volcano`. The system's rules apply if other args do not replace
-them.
+The arg `preset` names a batch system, such as `kai` or `volcano`. Other args change single rules
+of the system.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Find the batch systems (such as KAI) that installed packages offer, and read the queues and pod groups of each.
-
-A system is imported only when it is looked up by its name.
-"""
+"""Find the batch systems (such as KAI) that installed packages offer, and read the queues and pod groups of each."""
 
 from __future__ import annotations
 

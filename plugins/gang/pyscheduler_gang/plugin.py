@@ -4,12 +4,11 @@ A member that finds a node waits at Permit. The gangs of a *gang group* start to
 members with nodes, all their waiting members are allowed.
 
 Gangs are Strict or NonStrict. If a member of a Strict gang does not fit, all waiting members of the gang group give up
-their nodes. The other members of the gang are then refused until a new round begins, in which each member is tried once
-(see `record`). If a member of a NonStrict gang does not fit, the others keep their nodes. If members wait longer than
-the wait time of their gang, the whole gang group has timed out: its unbound members are refused.
+their nodes. The other members of the gang are then refused until a new round begins, in which each member is tried
+once. If a member of a NonStrict gang does not fit, the others keep their nodes. If a member waits longer than the wait
+time of its gang, all unbound members of the gang group are refused.
 
-The plugin follows Koordinator's design documents, so it differs from Koordinator's current program. For example,
-Koordinator's program has no rounds.
+The plugin follows Koordinator's design documents. Koordinator's program has no rounds.
 """
 
 from __future__ import annotations

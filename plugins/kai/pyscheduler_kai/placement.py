@@ -1,6 +1,6 @@
-"""Choose nodes for the pods of a job: together for all pods up to its minimum, then for one pod at a time.
+"""Choose nodes for the pods of a job: first for its minimum number of pods, then for one more pod at a time.
 
-If one of the pods up to the minimum finds no node, none of them gets a node.
+If fewer pods than the minimum find nodes, none of them gets a node.
 
 Source: KAI-Scheduler, `actions/common/allocate.go`, `framework/session.go` and the node order plugins in
 `plugins/nodeavailability`, `plugins/resourcetype`, `plugins/gpusharingorder`, `plugins/nominatednode` and

@@ -1,12 +1,11 @@
 """KAI's plugin `topology`: the sets of nodes that a job or a sub-group may use, in the order in which they are tried.
 
 Each set has the nodes of one domain, such as one rack. A job may name a required level, a preferred level, or both.
-Domains of the preferred level are tried first, then wider ones up to the required level. If some pods already have
-nodes, the other pods must use the same domains of the required level.
+Domains of the preferred level are tried first, then wider ones up to the required level.
 
-Differs from KAI-Scheduler if all nodes are in one rack and a job requires one zone. KAI computes free resources for the
-rack only, and treats the zone as full. Source: KAI-Scheduler, `plugins/topology` (`job_filtering.go`,
-`node_scoring.go`).
+Differs from KAI-Scheduler, which rejects a job that requires one zone if all nodes are in one rack.
+
+Source: KAI-Scheduler, `plugins/topology` (`job_filtering.go`, `node_scoring.go`).
 """
 
 from __future__ import annotations

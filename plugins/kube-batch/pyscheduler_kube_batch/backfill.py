@@ -1,4 +1,7 @@
-"""The action `backfill` of kube-batch: place pods that request nothing. Source: kube-batch `actions/backfill`."""
+"""The action `backfill` of kube-batch: place pods that request nothing.
+
+Source: kube-batch `actions/backfill`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The resource sums of each job, and the pods on nodes, as arrays.
 
-A scheduling round updates the arrays with each placement and eviction, so nothing is summed again.
+Each placement and eviction of a scheduling round updates the arrays.
 """
 
 from __future__ import annotations

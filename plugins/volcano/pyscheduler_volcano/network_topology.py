@@ -5,6 +5,7 @@ mode `hard` runs in one HyperNode of tier `highestTierAllowed` or lower. In mode
 cluster. HyperNodes of a low tier are tried first.
 
 Differs from Volcano: the first HyperNode that can take the job is used, and the job does not preempt or reclaim.
+
 Source: Volcano `plugins/network-topology-aware`.
 """
 

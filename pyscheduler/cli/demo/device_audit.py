@@ -1,7 +1,4 @@
-"""Check, for `pyscheduler demo`, that the pods on a shared GPU do not request more than the GPU has.
-
-An annotation of a pod says how much of a GPU it uses, and a label says which GPU.
-"""
+"""Check, for `pyscheduler demo`, that the pods on a shared GPU do not request more than the GPU has."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Read the openb trace as API objects: nodes of a production GPU cluster, and tasks that ran on them.
 
-The trace belongs to the paper "Beware of Fragmentation" (Weng et al., USENIX ATC 2023).
+Source: "Beware of Fragmentation" (Weng et al., USENIX ATC 2023).
 """
 
 from __future__ import annotations

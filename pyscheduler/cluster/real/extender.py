@@ -1,7 +1,7 @@
 """The connection to a scheduler extender: HTTP or HTTPS, with the TLS settings of the extender's configuration.
 
-Differs from kube-scheduler: only redirects with the codes 307 and 308 are followed, and answers of more than 256 MiB
-are refused. Source: kube-scheduler 1.36, `NewHTTPExtender`, `makeTransport`.
+Differs from kube-scheduler: only redirects with the codes 307 and 308 are followed.
+Source: kube-scheduler 1.36, `NewHTTPExtender`, `makeTransport`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 An informer lists the objects, then watches from the version of the list. When a watch ends, the next watch continues
 from the latest version. If that is not possible, the informer lists again, and the handlers get the differences.
 
-If an object cannot be decoded, its last readable state stays in the copy.
-
 Differs from kube-scheduler: pyscheduler works without a built-in kind whose API group or version is not served.
 """
 

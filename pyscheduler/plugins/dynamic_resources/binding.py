@@ -1,10 +1,8 @@
 """Before a pod is bound, write `allocation` and `reservedFor` into the status of its ResourceClaims.
 
-If the API server did not answer a write, the write may have happened. Then the scheduler gives the claim's devices to
-no other claim until it has read the claim again.
+If the API server does not answer a write, the claim keeps its devices until the scheduler has read the claim again.
 
-Differs from kube-scheduler, which gives these devices to other claims at once. `docs/reference/parity.md` lists the
-other differences.
+Differs from kube-scheduler, which gives these devices to other claims at once.
 
 Source: kube-scheduler 1.36, `dynamicresources`.
 """

@@ -1,6 +1,5 @@
 """Device selectors: whether a device satisfies an expression in CEL.
 
-Devices that differ only in attributes that the expression does not read, such as serial numbers, share one result.
 Source: kube-scheduler 1.36, `k8s.io/dynamic-resource-allocation/cel`.
 """
 

@@ -1,4 +1,7 @@
-"""Queueing hints for pods that VolumeBinding rejected. Source: kube-scheduler 1.36, `volumebinding`."""
+"""Queueing hints for pods that VolumeBinding rejected.
+
+Source: kube-scheduler 1.36, `volumebinding`.
+"""
 
 from __future__ import annotations
 

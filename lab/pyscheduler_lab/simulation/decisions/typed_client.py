@@ -1,6 +1,6 @@
 """The scheduler's client of a `TypedCluster` (a cluster in memory): informers, reads and writes without HTTP.
 
-Requests are delayed as in a simulation with an API server, so that both simulations make the same decisions.
+Requests are delayed as in a simulation with an API server.
 """
 
 from __future__ import annotations

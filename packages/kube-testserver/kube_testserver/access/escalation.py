@@ -1,9 +1,8 @@
 """Checks against privilege escalation: normally, users can grant only permissions that they have.
 
-For example, a user who writes a role needs all permissions in the role, or the verb `escalate` on it. A user who writes
-a binding needs all permissions of its role, or the verb `bind` on the role.
+For example, a user who writes a role needs all permissions in the role, or the verb `escalate` on it.
 
-Source of these checks: kube-apiserver, `pkg/registry/rbac`.
+Source: kube-apiserver, `pkg/registry/rbac`.
 """
 
 from __future__ import annotations

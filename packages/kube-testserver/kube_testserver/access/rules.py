@@ -1,6 +1,6 @@
 """Policy rules of RBAC: what one rule of a role allows, and which permissions a set of rules does not cover.
 
-The fields of a rule mean the same as in kube-apiserver (`pkg/apis/rbac/v1/evaluation_helpers.go`).
+Source: kube-apiserver, `pkg/apis/rbac/v1/evaluation_helpers.go`.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 A claim that no pod uses any more is deallocated. If it was made from a template, it is also deleted.
 
-Rules and messages are those of ``pkg/controller/resourceclaim/controller.go`` with the default feature gates. Differs
-from kube-controller-manager: no timer retries a failed operation. The operation is retried when the pod, the claim or
-the template changes. A pod that has ended gets no new claim.
+Differs from kube-controller-manager: a failed operation is retried only after its pod, claim or template changes.
+Source: Kubernetes, `pkg/controller/resourceclaim/controller.go` with the default feature gates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The columns of `kubectl get` for volumes, configuration, access and devices: mostly one field per column."""
+"""The columns of `kubectl get` for volumes, configuration, access rules and devices."""
 
 from __future__ import annotations
 

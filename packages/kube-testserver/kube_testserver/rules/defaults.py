@@ -1,7 +1,4 @@
-"""Values that the server fills in before it stores an object, such as the defaults on which a scheduler relies.
-
-Defaults are applied on every write, because a client may send an object without them.
-"""
+"""The default values that the server fills in before it stores an object."""
 
 from __future__ import annotations
 

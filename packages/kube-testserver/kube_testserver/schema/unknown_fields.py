@@ -2,8 +2,6 @@
 
 The parameter ``fieldValidation`` of a request chooses a warning (``Warn``, the default), an error (``Strict``), or
 neither (``Ignore``).
-
-Differs from kube-apiserver: a field that is repeated in the JSON is not reported; the last one counts.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 With `WaitForFirstConsumer`, the claim first waits until the scheduler has chosen the node of a pod.
 
-Differs from kube-controller-manager: a claim never gets an existing volume. A claim without a class gets a volume, too.
+Differs from kube-controller-manager, which first looks for an existing volume.
 """
 
 from __future__ import annotations

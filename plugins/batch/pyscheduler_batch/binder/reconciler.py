@@ -1,10 +1,5 @@
 """`BindRequestReconciler`: the binder, which binds the pods of BindRequests, and writes the result into the requests.
 
-The status of a request counts failed bindings, so a restarted binder continues the count.
-
-Differs from KAI's binder: the phase becomes `Failed` only when no retry is left. pyscheduler's binder refuses requests
-with `resourceClaimAllocations`, and requests for a fraction of a GPU.
-
 Source: KAI-Scheduler, `pkg/binder/controllers/bindrequest_controller.go`, `pkg/binder/binding/binder.go`.
 """
 

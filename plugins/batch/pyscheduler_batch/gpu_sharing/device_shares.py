@@ -1,6 +1,6 @@
 """Find the GPUs of a node with enough room for a pod's share, and choose some of them.
 
-The capacity of a GPU is its memory in MiB, rounded down to hundreds, or 100 (percent) if the memory is unknown.
+The capacity of a GPU is its memory in MiB, or 100 (percent) if the memory is unknown.
 
 Source: KAI-Scheduler, `pkg/scheduler/api/node_info/gpu_sharing_node_info.go`, `pkg/scheduler/gpu_sharing`.
 """

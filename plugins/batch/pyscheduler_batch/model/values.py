@@ -1,6 +1,6 @@
 """Parse values from the objects of queues and pod groups.
 
-A bad value raises no error: a function returns a default or None instead, or leaves the value out.
+A bad value raises no error.
 """
 
 from __future__ import annotations

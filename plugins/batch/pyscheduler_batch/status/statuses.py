@@ -1,7 +1,4 @@
-"""Compute and write the statuses of the queues and pod groups of one batch system, such as KAI.
-
-All profiles of this system in a scheduler share one `Statuses`.
-"""
+"""Compute and write the statuses of the queues and pod groups of one batch system, such as KAI."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Decide whether a pod that failed should be tried again after other pods gave nodes back.
+"""Decide whether a pod that failed is retried after other pods released nodes.
 
-A node that is given back can help only if it was taken when the pod failed. Without this rule, two groups could cause
-retries of each other for ever.
+A released node can help only if it was occupied when the pod failed. Without this rule, two groups could cause each
+other's retries for ever.
 """
 
 from __future__ import annotations

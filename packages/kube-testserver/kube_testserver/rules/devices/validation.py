@@ -1,7 +1,7 @@
 """Validation of ResourceClaims, their templates, and DeviceClasses.
 
-Source: Kubernetes 1.36, `pkg/apis/resource/validation`, with its default feature gates. Differs from Kubernetes: some
-checks are missing, for example the checks of selectors, of tolerations, and of the lengths of lists.
+Differs from Kubernetes: some checks are missing, for example the checks of selectors and tolerations.
+Source: Kubernetes 1.36, `pkg/apis/resource/validation`, with its default feature gates.
 """
 
 from __future__ import annotations

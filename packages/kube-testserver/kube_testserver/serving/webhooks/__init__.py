@@ -3,7 +3,6 @@
 The code that writes objects is synchronous and cannot wait for a webhook. So it raises `ReviewsNeededError` to stop the
 request. The server calls the webhooks, and runs the request again from its beginning, with their answers.
 
-Source: Kubernetes 1.36, `apiserver/pkg/admission/plugin/webhook`. Differs from Kubernetes: a webhook must be configured
-by URL and not by a Service. `matchConditions` and `reinvocationPolicy` have no effect, and all rules match exactly, as
-with `matchPolicy: Exact`.
+Differs from Kubernetes: a webhook must be configured by URL and not by a Service.
+Source: Kubernetes 1.36, `apiserver/pkg/admission/plugin/webhook`.
 """
