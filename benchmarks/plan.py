@@ -1,8 +1,4 @@
-"""The objects of one benchmark case at one cluster size: initial objects, measured pods, and changes while measuring.
-
-Unlike in kube-scheduler's benchmark, the scheduler does not place the initial pods, and the measured pods exist before
-the scheduler starts.
-"""
+"""The objects of a benchmark case at one cluster size: initial objects, measured pods, and changes while measuring."""
 
 from __future__ import annotations
 

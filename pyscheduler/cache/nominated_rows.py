@@ -1,7 +1,4 @@
-"""For each node, the nominated pods for which a pod of a given priority must leave room.
-
-Between scheduling attempts, only the nodes whose nominations changed are computed again.
-"""
+"""For each node, the nominated pods for which a pod of a given priority must leave room."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ First, the scheduler looks for a node for each member, and places the members in
 enough members have a node. Then the scheduler undoes these placements. If enough members had a node, it reserves the
 nodes for real, and calls Permit again.
 
-A plugin that inherits `GroupCyclePlugin` has its groups scheduled in this way.
+The groups of a plugin that inherits `GroupCyclePlugin` are scheduled in this way.
 Source: kube-scheduler 1.36, the pod group cycle (KEP-4671).
 """
 

@@ -1,7 +1,6 @@
-"""Reports failures and slow calls of plugins: counts them, and logs a traceback for each kind of failure.
+"""Reports failures and slow calls of plugins: counts all of them, and logs some.
 
-A broken plugin often fails for each pod in the same way. So of each kind of failure, only the first, the tenth, the
-hundredth (and so on) are logged as errors.
+Of each kind of failure, only the first, the tenth, the hundredth (and so on) are logged as errors.
 """
 
 from __future__ import annotations

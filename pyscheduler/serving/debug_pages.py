@@ -1,10 +1,8 @@
 """Debugging pages of the HTTPS port: flags, status, log verbosity and profiles.
 
-If profiling is enabled, `/debug/pprof/` has three pages: `cmdline`; `goroutine`, the stacks of all threads and asyncio
-tasks; and `profile?seconds=30`, the time that functions take in 30 seconds.
+If profiling is enabled, `/debug/pprof/` has the pages `cmdline`, `goroutine` (stacks) and `profile` (CPU profile).
 
-Differs from kube-scheduler: the pages below `/debug/pprof/` are text and not files in pprof's format, and other pages,
-such as `heap`, are missing. /flagz and /statusz are text only.
+Differs from kube-scheduler: all pages are text, and other pages of `/debug/pprof/`, such as `heap`, are missing.
 
 Source: apiserver's server/flagz, server/statusz, server/routes/profiling.go and flags.go.
 """

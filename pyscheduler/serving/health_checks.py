@@ -1,7 +1,5 @@
 """The probes /healthz, /livez and /readyz with their checks, and the results at /metrics/slis.
 
-A probe answers `ok`. With `?verbose`, or if a check fails, the answer lists the checks. `?exclude=NAME` skips a check.
-
 Source: apiserver's server/healthz; cmd/kube-scheduler/app/server.go; component-base's metrics/prometheus/slis.
 """
 

@@ -1,8 +1,4 @@
-"""`/debug/state`: the number of pods in each queue, and one page of the waiting pods and of the nodes.
-
-The next page (`continue`) begins after the last pod and node of this page. So nothing is skipped if pods or nodes
-disappear.
-"""
+"""`/debug/state`: the number of pods in each queue, and one page of the waiting pods and of the nodes."""
 
 from __future__ import annotations
 

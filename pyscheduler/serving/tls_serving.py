@@ -2,11 +2,7 @@
 
 Certificates and CAs can change without a restart.
 
-Differs from kube-scheduler:
-
-- In pyscheduler, an untrusted client certificate ends the handshake; kube-scheduler answers with 401.
-- pyscheduler does not support TLS 1.0 and 1.1.
-- In pyscheduler, only one key exchange can be chosen (`--tls-curve-preferences`); kube-scheduler accepts a list.
+Differs from kube-scheduler: an untrusted client certificate ends the handshake; kube-scheduler answers with 401.
 
 Source: apiserver's server/options/serving.go and server/dynamiccertificates; component-base's cli/flag/ciphersuites.
 """

@@ -1,7 +1,6 @@
 """Format log records as lines: text with key=value fields, or JSON.
 
-Messages contain their fields as `key=value`, with values quoted as in JSON if necessary. The JSON formatter parses the
-fields from the message.
+The JSON formatter parses the fields `key=value` from the text of the message.
 """
 
 from __future__ import annotations

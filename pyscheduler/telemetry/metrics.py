@@ -1,8 +1,4 @@
-"""Record and export metrics: kube-scheduler's, with its names, labels and buckets, and pyscheduler's own.
-
-A measurement is cheap: look-ups in dictionaries, and an addition or an append. The OpenTelemetry SDK reads the values
-only at a scrape.
-"""
+"""Record and export metrics: kube-scheduler's, with its names, labels and buckets, and pyscheduler's own."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Rule 4 of the audit of a batch scheduler: each eviction has a purpose.
 
-It removes the rest of a gang that lost members, or makes room for a job. The job must start afterwards.
-
-If another program changes the job, its queue or the nodes before the job starts, the eviction is not judged.
+An eviction must remove the rest of a broken gang, or make room for a job that then starts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compare policies (scheduler profiles) by the means of their results over several seeds, with 95 % intervals.
 
-A seed changes the order of simultaneous jobs, in the same way for all policies. So policies are compared seed by seed.
+A seed changes the order of simultaneous jobs. The difference between two policies is averaged over the seeds.
 """
 
 from __future__ import annotations

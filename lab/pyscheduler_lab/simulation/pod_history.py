@@ -1,6 +1,6 @@
 """Follow the pods of a simulated cluster over their whole life, and check that no node is overcommitted.
 
-The module reads the API server's log of changes. So it also sees values that were soon overwritten.
+The module reads the API server's log of changes.
 """
 
 from __future__ import annotations

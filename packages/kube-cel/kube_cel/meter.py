@@ -1,12 +1,11 @@
 """Count the cost, memory and steps of a compilation or evaluation, and limit cost and memory.
 
-Cost is counted as in cel-go, so an expression that costs too much for Kubernetes fails here, too. Memory is also
-limited, because a call with a low cost can build a text of megabytes.
+Cost is counted as in cel-go, so an expression that costs too much for Kubernetes fails here, too.
 
 A step is a piece of work that takes about 0.1 to 1 microseconds. After each `QUANTUM` steps, the meter calls `pause`,
 which the caller supplies. `pause` may let other work run, or raise an error to end the evaluation.
 
-Differs from kube-scheduler: an expression that needs too much memory fails like an expression that costs too much.
+Differs from kube-scheduler: an expression also fails if it needs too much memory.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Convert the timestamps of objects (RFC 3339 texts) to seconds since the epoch and back.
-
-Objects keep their times as texts, because most of them are never read. Parsed times are cached.
-"""
+"""Convert the timestamps of objects (RFC 3339 texts) to seconds since the epoch and back."""
 
 from __future__ import annotations
 

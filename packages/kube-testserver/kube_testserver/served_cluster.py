@@ -1,7 +1,4 @@
-"""Serve a cluster over HTTP, and run its simulated kubelets and controllers if the caller wants them.
-
-Controllers start before the port is open, because they define custom resources that a client may need at once.
-"""
+"""Serve a cluster over HTTP, and run its simulated kubelets and controllers if the caller wants them."""
 
 from __future__ import annotations
 

@@ -4,6 +4,5 @@ A batch profile does not schedule pod by pod. It works in passes: each pass is o
 queues. The package `sessions` runs the passes. The package `model` has tables of the queues, jobs, pods and nodes in a
 pass.
 
-Batch systems, such as KAI and Volcano, are Python packages of their own. Each of them has a subclass of
-`system.System`.
+Batch systems, such as KAI and Volcano, are Python packages of their own.
 """

@@ -1,7 +1,6 @@
 """After a failure, a group is refused for a limited time, which is called its window.
 
-A timer ends the window, because no cluster event marks its end. Then the group is retried if it has changed or nodes
-were freed in the meantime.
+At the end of the window, the group is retried if it has changed or nodes were freed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """The jobs in the form that KAI's actions need, kept from one scheduling round to the next.
 
 In most rounds, only jobs that changed since the last round are read again.
-
-Measured with the benchmark `batch-full` (1,000 nodes, 2,000 jobs): the round after a node was freed takes 15 ms of CPU,
-and 183 ms if all jobs are read again.
 """
 
 from __future__ import annotations

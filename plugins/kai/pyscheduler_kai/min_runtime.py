@@ -1,7 +1,6 @@
 """KAI's plugin `minruntime`: protect jobs that started a short time ago.
 
-A queue sets how long its jobs must run before other jobs may evict them. Pods beyond the minimum number of pods of
-a job are not protected.
+A queue sets how long its jobs must run before other jobs may evict them.
 
 Source: KAI-Scheduler, `plugins/minruntime`.
 """

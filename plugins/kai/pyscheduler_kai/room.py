@@ -1,4 +1,4 @@
-"""Before KAI's action `consolidation` is simulated, check that the GPUs suffice for the pending and the moved pods."""
+"""Check if the GPUs suffice for KAI's action `consolidation`, which moves running pods to make room for a job."""
 
 from __future__ import annotations
 

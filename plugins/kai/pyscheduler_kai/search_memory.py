@@ -3,13 +3,9 @@
 In a full cluster, most passes would repeat the same searches. A failed search is not repeated while this data is
 unchanged:
 
-- the free amounts of nodes, the answers of filters, and how pods share GPUs;
-- the amounts that queues hold and may hold, and their fair shares;
-- the jobs that may be victims (`PlacedJobs`), and the victims that `consolidation` tries first;
-- the job itself, and the jobs that must not be evicted for it;
-- the waiting jobs that the search considered (`Reads`).
-
-Without this module, the benchmark `batch-philly` takes at least 1.3 times as long.
+- the nodes: free amounts, answers of filters, and shared GPUs;
+- the queues: amounts and fair shares;
+- the job itself, its possible victims, and the waiting jobs that the search considered.
 """
 
 from __future__ import annotations

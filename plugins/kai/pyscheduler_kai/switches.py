@@ -1,6 +1,6 @@
 """Plugins of KAI that need little or no code here, such as the two that propose victims for evictions.
 
-Some plugins have no effect. They exist so that configuration files of KAI, which name them, are valid.
+Some have no effect, and exist only so that configuration files of KAI are valid.
 
 Source: KAI-Scheduler, the plugins of the same names.
 """

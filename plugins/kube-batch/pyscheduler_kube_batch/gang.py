@@ -1,7 +1,7 @@
 """kube-batch's plugin `gang`: rules for jobs that need a minimum number of pods.
 
 It refuses jobs that have fewer pods than their minimum. A job comes first until its minimum has nodes.
-Jobs at their minimum are protected from eviction if the minimum is more than 1.
+Gangs that have just their minimum are protected from eviction.
 
 Source: kube-batch `plugins/gang`, `api/job_info.go`.
 """

@@ -1,7 +1,5 @@
 """Plan the group of a pod: find the pod's owners, and call the function for the kind of the top owner.
 
-Some kinds of top owners are passed over. Then the owner below counts as the top owner.
-
 Source: KAI-Scheduler, `pkg/podgrouper/pod_controller.go` and `pkg/podgrouper/podgrouper/plugins/skiptopowner`.
 """
 

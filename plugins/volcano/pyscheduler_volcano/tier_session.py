@@ -1,7 +1,6 @@
 """The base class of Volcano's sessions.
 
-A session is the state of one scheduling round: Volcano's plugins in groups (tiers), the resource sums of each job, and
-cached results for each node.
+A session is the state of one scheduling round; its plugins are in groups, called tiers.
 """
 
 from __future__ import annotations

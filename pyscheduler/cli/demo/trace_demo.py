@@ -1,7 +1,6 @@
 """`pyscheduler demo`: schedule the pods of a production cluster's trace on an embedded API server.
 
-At the end, a checker that shares no code with the scheduler looks for mistakes. The exit code says whether it found
-one.
+At the end, a checker that shares no code with the scheduler looks for mistakes.
 """
 
 from __future__ import annotations

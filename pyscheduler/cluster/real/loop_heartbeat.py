@@ -1,7 +1,4 @@
-"""Shows other threads whether an event loop runs, and for how long it has been blocked.
-
-While the scheduler's event loop is blocked, the lease is not renewed, so that another replica can take over.
-"""
+"""Shows other threads whether an event loop runs, and for how long it has been blocked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delays between retries, a timeout for watches that send nothing, and pauses in long work so that other tasks run."""
+"""Delays between retries (`Backoff`), a timeout for silent watches (`Watchdog`), and pauses in long work (`Slices`)."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 `pyscheduler run` waits for an API server that is down or not ready yet. Other commands report an error at once.
 
-Differs from kube-scheduler, whose informers retry for ever. Here, the program ends if the server refuses the
-credentials, if the server's certificate is not trusted, or if the server is no Kubernetes API server.
+Differs from kube-scheduler, which retries for ever: refused credentials or an untrusted certificate end the program.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 The ResourceSlices of a driver list the devices of a pool. No device of a pool is allocated while a slice is missing, or
 if the slices contradict each other.
 
-Differs from kube-scheduler: pyscheduler evaluates selectors only for devices that the node can use; in kube-scheduler,
-a selector that fails on another device is an error.
+Differs from kube-scheduler: selectors are evaluated only for devices that the node can use.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating/pools_incubating.go`.
 """
 

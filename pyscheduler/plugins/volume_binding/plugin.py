@@ -1,11 +1,7 @@
-"""VolumeBinding at each extension point. Source: kube-scheduler 1.36, `volumebinding`.
+"""VolumeBinding at each extension point.
 
-Differs from kube-scheduler:
-
-* Two pods may choose the same volume before either pod is reserved. pyscheduler fails the second pod at Reserve.
-  kube-scheduler reserves both pods, and a later write to the API server fails.
-* If a pod mounts a claim twice and the claim needs a new volume, pyscheduler writes the selected node once.
-  kube-scheduler writes it twice, and the second write fails.
+Differs from kube-scheduler: if two pods choose the same volume, the second pod fails at Reserve, not at a later write.
+Source: kube-scheduler 1.36, `volumebinding`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Cached scores of all nodes, for one equivalence class (pods that are equal for all plugins).
-
-Scores that depend only on node objects are cached before normalization, which depends on the set of feasible nodes. The
-other scores are cached as one weighted sum for each node.
-"""
+"""Cached scores of all nodes, for one equivalence class (pods that are equal for all plugins)."""
 
 from __future__ import annotations
 

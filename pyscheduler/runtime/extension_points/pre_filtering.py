@@ -1,7 +1,5 @@
-"""PreFilter: each plugin checks the pod once, and may reject the pod, narrow the set of nodes, or skip its own Filter.
+"""PreFilter: each plugin checks the pod once, and may reject it, narrow the set of nodes, or skip its own Filter.
 
-After a rejection that preemption may resolve, the other plugins still run, because preemption needs the state that they
-write.
 Source: kube-scheduler 1.36, `RunPreFilterPlugins`, `RunPreFilterExtensionAddPod`, `...RemovePod`.
 """
 

@@ -3,9 +3,6 @@
 Each plugin that makes a pod wait sets a time limit. The wait ends when all these plugins have allowed the pod. A
 rejection, a timeout, a deletion, a preemption or the stop of the scheduler ends the wait earlier.
 
-The end of the wait only wakes the binding cycle, which continues in a later turn of the event loop. So a plugin may
-allow or reject a waiting pod at any time, even in its own Permit or Unreserve.
-
 Differs from kube-scheduler: if a pod is allowed or rejected in the name of an unknown plugin, this is an error.
 Source: kube-scheduler 1.36, `waiting_pods_map.go`.
 """

@@ -1,7 +1,4 @@
-"""Cache the results of searches for victims. Nodes with equal resources, requests and priorities share a result.
-
-A result identifies victims by their positions in the list of a node's pods, which is sorted by importance.
-"""
+"""Cache the results of searches for victims. Nodes with equal resources, requests and priorities share a result."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Two controllers of access: one aggregates ClusterRoles, one gives each namespace its service account `default`.
-
-Both act within the request that triggers them.
-"""
+"""Two controllers of access: one aggregates ClusterRoles, one gives each namespace its service account `default`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Convert protobuf request bodies to JSON: the wire format, and how Kubernetes uses it.
 
-A body is four magic bytes and an envelope, which names the kind and contains the object. Kubernetes writes zero
-values in protobuf, but leaves most of them out in JSON. So the decoder drops a zero value, unless the field is a
-pointer in Go.
+A body is four magic bytes and an envelope, which names the kind and contains the object. As in Kubernetes' JSON,
+zero values are left out, except in fields that are pointers in Go.
 
 `fields.json.gz` has the name and the type of each field: ``s`` text, ``i`` integer, ``t`` boolean, ``f`` floating
 point, ``b`` bytes, a message's name, or a special type such as ``@time``. In front of the type, ``*`` is a pointer,

@@ -1,7 +1,4 @@
-"""The resources that the embedded API server serves, as rows of a table.
-
-If resources share their objects, as the versions of a custom resource do, their rows have the same `collection`.
-"""
+"""The resources that the embedded API server serves, as rows of a table."""
 
 from __future__ import annotations
 

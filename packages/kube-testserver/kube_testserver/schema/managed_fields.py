@@ -1,7 +1,6 @@
 """The owners of fields (``metadata.managedFields``), recorded for an object from its first server-side apply on.
 
-Differs from kube-apiserver: an object without a server-side apply has no managed fields. Its first apply treats all
-existing fields as owned by ``before-first-apply``.
+Differs from kube-apiserver: an object without a server-side apply has no managed fields.
 """
 
 from __future__ import annotations

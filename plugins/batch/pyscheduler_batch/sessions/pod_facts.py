@@ -1,4 +1,4 @@
-"""Facts for a scheduling round: the requests of a pod, whether a bound pod runs yet, and the queue of a job."""
+"""Helpers for a scheduling round: convert a pod's requests to an array, get a pod's state, and find a job's queue."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Volcano's Job: one pod group, in which each task (a pod template of the job) may be a sub-group.
 
-`minMember` is computed as in Volcano, `pkg/controllers/job`. KAI-Scheduler makes no groups for Volcano's Jobs.
+Source of `minMember`: Volcano, `pkg/controllers/job`.
 """
 
 from __future__ import annotations
