@@ -1,7 +1,6 @@
 """Create the workloads of Kueue's scalability test, run and end their pods, and compute the figures.
 
-A workload is one pod. If the pod is evicted, it is created again, and the time to admission ends with the last binding.
-Usage is the CPU that the pods use, divided by the sum of the nominal quotas. It is a mean over time.
+A workload is one pod.
 
 Source: Kueue, `test/performance/scheduler/runner`.
 """

@@ -1,7 +1,4 @@
-"""Run one benchmark on an existing cluster, and delete its objects at the end.
-
-If the cluster has nodes of its own, the flag `--among-other-nodes` is required, because pods may run on these nodes.
-"""
+"""Run one benchmark on an existing cluster, and then delete the objects that the benchmark created."""
 
 from __future__ import annotations
 

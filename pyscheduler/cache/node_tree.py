@@ -2,8 +2,8 @@
 
 If a scheduling cycle checks only a part of the nodes, this part contains nodes of many zones.
 
-Differs from kube-scheduler: a node that changes its zone gets its new position at once. Source: kube-scheduler 1.36,
-`backend/cache/node_tree.go`.
+Differs from kube-scheduler: a node that changes its zone gets its new position at once.
+Source: kube-scheduler 1.36, `backend/cache/node_tree.go`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Evaluate pods for `pyscheduler explain`: read the cluster once, and build a scheduler on the objects.
-
-The configuration comes from a file, or else from the running scheduler, or else from the defaults.
-"""
+"""Evaluate pods for `pyscheduler explain`: read the cluster once, and build a scheduler on the objects."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Plugins that repeat mistakes of kube-scheduler 1.36.2; pyscheduler's usual plugins do not make these mistakes.
+"""Plugins that repeat mistakes of kube-scheduler 1.36.2, for comparisons with its decisions.
 
-`pyscheduler explain --cases` uses these plugins, so that its output can be compared with kube-scheduler's decisions.
+`pyscheduler explain --cases` uses these plugins.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`PodInfo` (a pod with values that are computed once) and `QueuedPodInfo` (a pod in the scheduling queue).
 
-`PodInfo` is immutable. `QueuedPodInfo` adds what the queue remembers between attempts.
+`PodInfo` is immutable.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compute how many pods like a given one must fit on nodes before a retry of their group can succeed."""
+"""Compute how many pods like a given pod must fit on nodes before a retry of that pod's group can succeed."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 An extender may reject nodes, score nodes, bind the pod, or change the result of a search for victims.
 
-Differs from kube-scheduler if an extender returns whole nodes, not only names: pyscheduler reads only their names, and
-refuses unknown names.
+Differs from kube-scheduler: if an extender returns whole nodes, pyscheduler reads only their names.
 Source: kube-scheduler 1.36, `extender.go`, `findNodesThatPassExtenders`, `prioritizeNodes`, `extendersBinding`.
 """
 

@@ -2,11 +2,7 @@
 
 A request is authenticated (else 401), then authorized (else 403), then answered.
 
-Differs from kube-scheduler:
-
-- pyscheduler serves only HTTP/1.1.
-- In pyscheduler, an authenticating proxy cannot pass the user in request headers.
-- pyscheduler checks the files of certificates and CAs for changes once a minute.
+Differs from kube-scheduler: pyscheduler serves only HTTP/1.1, and ignores user names that a proxy passes in headers.
 
 Source: buildHandlerChain in cmd/kube-scheduler/app/server.go; apiserver's endpoints/filters and
 handlers/responsewriters/errors.go; server/options/authentication.go.

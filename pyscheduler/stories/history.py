@@ -1,8 +1,6 @@
 """Rebuild stories (why pods waited) from the log lines of all replicas, in any order.
 
-When a pod's reason changes, a log line says how often, and until when, the previous reason was found. A new leader
-logs the reason of each pod that waits. If the leader does not name a pod that waited before, this pod was deleted or
-bound meanwhile.
+A new leader logs the reason of each waiting pod. A pod that the leader does not name was deleted or bound meanwhile.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Rule 3 of the audit of a batch scheduler: no protected pod and no pod of another scheduler is evicted.
 
-These pods are protected, but the rest of a gang that lost members may be evicted:
+These pods are protected:
 
 - pods of jobs that are not preemptible
 - in Volcano and kube-batch: system pods
 - when a job preempts: pods of other queues; in KAI, also pods whose priority is not lower than the job's
 - when a job reclaims room from other queues: pods of its own queue, and pods of queues that are not reclaimable
-- in KAI, when a job preempts or reclaims: pods of a job that has run for less than a minimum time. Pods beyond the
-  minimum number of pods of this job are not protected.
+- in KAI, when a job preempts or reclaims: pods of a job that has run for less than a minimum time
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A Gymnasium environment of scheduling decisions, and a plugin that lets a learned policy score nodes.
 
-Only the environment needs the extra `gym`, so a cluster can run a learned policy without Gymnasium.
+Only the environment needs the extra `gym`.
 """
 
 from __future__ import annotations

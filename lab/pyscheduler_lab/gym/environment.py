@@ -1,10 +1,10 @@
 """A Gymnasium environment: each action chooses a node for a pod, or leaves the pod pending.
 
 Pods arrive as in a trace, and leave their nodes when their time is over. The Filter plugins of the profile say which
-nodes are feasible. After other pods have ended, the agent decides again about pending pods that now fit on a node.
+nodes are feasible.
 
-With `load`, an episode is like the experiment of the FGD paper ("Beware of Fragmentation", USENIX ATC 2023): jobs of
-the trace arrive in random order until they request `load` times the GPUs of the cluster. These jobs never end.
+With `load`, jobs arrive in random order and never end, as in the experiment of the FGD paper ("Beware of
+Fragmentation", USENIX ATC 2023).
 
 Differs from `pyscheduler simulate`: pods have no groups, and there is no preemption.
 """

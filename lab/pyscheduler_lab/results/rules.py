@@ -7,8 +7,6 @@ The limits are in a YAML file:
     classes:
       large:
         wait_p90_s: {max: 3600}
-
-If the results have no value for a column, the check fails.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The four tables with the results of a simulation: `jobs`, `pods`, `timeline` and `nodes`.
 
-They are Arrow tables. Times are seconds of virtual time, never of the real clock, so equal simulations
-have equal tables.
+They are Arrow tables. Times are seconds of virtual time.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Replay a trace of jobs in virtual time: jobs arrive, wait until enough of their workers are bound, run, and end.
 
 A job with several workers is a pod group of the kind that the profile's plugins read. When its minimum of workers is
-bound, the job runs for its duration. If evictions leave fewer workers than the minimum, the job starts again from the
-beginning. Otherwise, only the evicted workers are created again.
+bound, the job runs for its duration. If evictions leave fewer workers than the minimum, the job starts again.
 
 With the fidelity `full`, the scheduler talks to an API server in this process. With `decisions`, it reads typed objects
-in memory. This is faster, and the decisions are the same.
+in memory, which is faster.
 
 Differs from a real cluster: watches never end, and pods run as soon as they are bound.
 """

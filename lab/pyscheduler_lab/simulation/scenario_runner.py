@@ -1,8 +1,4 @@
-"""Run scenarios step by step, and check after each step that no node is overcommitted.
-
-In `never_partial`, a scenario may give a minimum for sets of pods, such as groups. After each step, the number of
-bound pods in such a set must be zero, or at least the minimum.
-"""
+"""Run scenarios step by step, and check after each step that no node is overcommitted."""
 
 from __future__ import annotations
 

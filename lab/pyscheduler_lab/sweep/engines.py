@@ -1,7 +1,4 @@
-"""Run the simulations (*cells*) of a sweep: one after the other, on processes of this machine, or on Ray.
-
-The results do not depend on this choice.
-"""
+"""Run the simulations (*cells*) of a sweep: one after the other, on processes of this machine, or on Ray."""
 
 from __future__ import annotations
 

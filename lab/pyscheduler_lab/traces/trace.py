@@ -1,6 +1,6 @@
 """A trace: jobs in order of arrival, with the source of the data.
 
-`Trace.read` takes the name of a trace that comes with the lab, or a path, and recognizes the format by the content.
+`Trace.read` takes the name of a trace that comes with the lab, or a path.
 """
 
 from __future__ import annotations

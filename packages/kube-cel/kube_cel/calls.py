@@ -1,4 +1,4 @@
-"""Make a Python function from a call in an expression: evaluate the arguments, charge the cost, run the function."""
+"""Make a Python function that evaluates one call in a CEL expression, and adds up the cost."""
 
 from __future__ import annotations
 

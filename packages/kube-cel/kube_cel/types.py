@@ -1,7 +1,4 @@
-"""CEL's types, as the type checker uses them.
-
-Equal types of one `TypePool` are the same object, so comparing large types is fast.
-"""
+"""CEL's types, as the type checker uses them."""
 
 from __future__ import annotations
 

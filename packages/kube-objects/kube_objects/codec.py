@@ -2,10 +2,8 @@
 
 msgspec decodes the bytes straight into the typed objects. Two problems need a second, slower attempt:
 
-- Go writes a nil list, map or pointer as ``null``. The object is then decoded without its nulls, so that these fields
-  have their zero values.
-- An object in a list is malformed: for example, a field has a text instead of a number. The list is then decoded item
-  by item. The malformed item becomes a `Malformed`, with its name and the reason.
+- Go writes a nil list, map or pointer as ``null``. The object is then decoded without its nulls.
+- An object in a list is malformed. The list is then decoded item by item, and this object becomes a `Malformed`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The objects of the embedded API server, and a log of their latest changes.
 
 One counter numbers all writes, like etcd's revision. The objects of one resource are a *collection*. Each collection
-has a *log* of its latest changes, from which watches read. To list an older version, the store undoes the newer
-changes. A version that is older than the log causes the error 410.
+has a *log* of its latest changes, from which watches read. A request for an older version gets the error 410.
 
-An object is kept as JSON bytes, encoded once per version. To answer a list, the server only joins these bytes.
+An object is kept as JSON bytes, encoded once per version.
 
 The store has no locks: all calls come from one thread.
 """

@@ -1,7 +1,6 @@
 """`GpuPolicy`: the base class of the six score plugins in this package.
 
-Most of these plugins give a node the same score for all pods with equal requests, until the node changes. So scores are
-cached by request and node.
+It keeps the scores of a node for each kind of request, until the node changes.
 """
 
 from __future__ import annotations

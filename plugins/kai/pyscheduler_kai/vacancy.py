@@ -1,7 +1,4 @@
-"""Count the free GPUs of nodes, to place tasks (pods) for which only free GPUs matter.
-
-The GPUs are counted once for many sets of victims. Each set changes only the counts of its victims' nodes.
-"""
+"""Count the free GPUs of nodes, to place tasks (pods) for which only free GPUs matter."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The common parts of kube-batch's `preempt` and `reclaim`.
-
-The victims on a node must free all that the waiting pod requests; free resources of the node do not count.
-"""
+"""Choose nodes and victims for the actions `preempt` and `reclaim` of kube-batch."""
 
 from __future__ import annotations
 

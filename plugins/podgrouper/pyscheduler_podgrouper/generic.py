@@ -1,7 +1,8 @@
 """The pod group of a workload of any kind: its name, queue, priority, preemptibility and topology.
 
-The rules of most kinds start from this group, and change parts of it. Source: KAI-Scheduler,
-`pkg/podgrouper/podgrouper/plugins/defaultgrouper`, `pkg/podgrouper/topowner`.
+The rules of most kinds start from this group, and change parts of it.
+
+Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/plugins/defaultgrouper`, `pkg/podgrouper/topowner`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Volcano as a batch system of the plugin `Batch`: the classes for Volcano's actions, plugins, objects and statuses.
-
-A scheduling round also handles groups without pods, because Volcano's controllers create the pods only after the group
-is `Inqueue`.
-"""
+"""Volcano as a batch system of the plugin `Batch`: the classes for Volcano's actions, plugins, objects and statuses."""
 
 from __future__ import annotations
 

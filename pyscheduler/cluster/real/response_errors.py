@@ -1,7 +1,6 @@
 """Converts error answers of the API server to exceptions (`APIError` and its subclasses).
 
-A 404 is a `NotFoundError` only if its body is that of an API server. A proxy may also answer 404, while the object
-still exists.
+A 404 from a proxy is not a `NotFoundError`, because the object may still exist.
 """
 
 from __future__ import annotations

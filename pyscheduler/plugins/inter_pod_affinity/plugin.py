@@ -1,7 +1,6 @@
 """InterPodAffinity at each extension point.
 
-When pods change, the snapshot counts the pods on each node that match an affinity term. So a scheduling cycle only adds
-up these counts.
+A scheduling cycle adds up counts of matching pods, which the snapshot keeps for each node.
 Source: kube-scheduler 1.36, `pkg/scheduler/framework/plugins/interpodaffinity`.
 """
 

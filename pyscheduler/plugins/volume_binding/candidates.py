@@ -1,7 +1,6 @@
 """Find the volumes that an unbound claim may take.
 
-The smallest suitable volume is taken first. If a suitable volume already names the claim, only this volume may be
-taken.
+The smallest suitable volume is taken first.
 Source: kube-scheduler 1.36, `component-helpers/storage/volume/pv_helpers.go`, `FindMatchingVolume`.
 """
 

@@ -1,11 +1,7 @@
 """The equivalence cache of one profile: answers of Filter and Score plugins, kept for equal pods.
 
-Pods form a class if they are equal in all parts that these plugins may read (`equivalence_key`). Filter and Score use
-the answers that are kept for the class of the pod. Only answers of plugins that set `reuse` are kept. Other plugins are
-called for each pod.
-
-The cache saves time and changes nothing else: decisions, random numbers and the metrics that count calls of plugins are
-the same without it.
+Pods form a class if they are equal in all parts that these plugins may read (`equivalence_key`). The cache keeps only
+the answers of plugins that set `reuse`. The decisions are the same without the cache.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Preemption for a pod group: find victims in the whole cluster so that the group fits, and evict them.
 
 A unit is a pod, or a PodGroup that is evicted as a whole. The search removes all units of lower priority from the
-snapshot, and tries to place the group. If the group fits, the units are put back: first those that disruption budgets
-protect, then the others, and the most important first in both cases. If the group no longer fits after a unit was put
-back, this unit is evicted.
+snapshot, and tries to place the group. If the group fits, the units are put back, first those that disruption budgets
+protect. If the group no longer fits after a unit was put back, this unit is evicted.
 
-Differs from kube-scheduler, which tries to place the whole group after each unit: pyscheduler counts free places
-instead (`place_counts`), or puts several units back at a time.
+Differs from kube-scheduler: pyscheduler does not try to place the whole group after each unit.
 Source: kube-scheduler 1.36, `framework/preemption/podgrouppreemption.go`.
 """
 

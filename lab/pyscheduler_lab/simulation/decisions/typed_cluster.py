@@ -2,7 +2,7 @@
 
 A `TypedCluster` fills in defaults, sets the priority from a pod's PriorityClass, binds pods, and applies patches.
 
-Differs from an API server: objects are not validated. There are no quotas, no webhooks and no permissions.
+Differs from an API server: there is no validation, and there are no quotas, webhooks or permissions.
 """
 
 from __future__ import annotations

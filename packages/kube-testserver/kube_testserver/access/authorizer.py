@@ -1,7 +1,4 @@
-"""RBAC: allow or refuse requests by the roles and bindings in the store.
-
-The permissions of a user are collected once, and kept until a role or binding changes.
-"""
+"""RBAC: allow or refuse requests by the roles and bindings in the store."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The roles and bindings of a new cluster with RBAC: for users, discovery, monitoring and schedulers.
 
-Some roles of Kubernetes are left out, such as those of nodes and controllers. Source: Kubernetes 1.36,
-`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`, with its default feature gates.
+Source: Kubernetes 1.36, `plugin/pkg/auth/authorizer/rbac/bootstrappolicy`, with its default feature gates.
 """
 
 from __future__ import annotations

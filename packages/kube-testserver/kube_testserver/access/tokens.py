@@ -1,8 +1,5 @@
 """Bearer tokens: those of a file, and those that the server signs for service accounts.
 
-The token of a service account becomes invalid if the account is deleted. A token for a pod becomes invalid if the pod
-is deleted.
-
 Differs from kube-apiserver: the signature is symmetric (HS256), so only the server can check it.
 """
 

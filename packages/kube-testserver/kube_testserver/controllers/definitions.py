@@ -1,7 +1,6 @@
 """Serve the resources of a CustomResourceDefinition from the moment the definition is stored until it is deleted.
 
-Differs from kube-apiserver: when a definition is deleted or serves no version any more, its objects are deleted at
-once, even those with finalizers.
+Differs from kube-apiserver: if a definition is deleted, its objects are deleted at once, even with finalizers.
 """
 
 from __future__ import annotations

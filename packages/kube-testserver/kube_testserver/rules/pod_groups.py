@@ -1,7 +1,6 @@
 """Kubernetes' own kinds for groups of pods, Workload and PodGroup: API resources and validation.
 
-kube-apiserver serves these kinds only with the feature gate GenericWorkload. An `EmbeddedCluster` serves them only with
-the argument `pod_groups=True`.
+An `EmbeddedCluster` serves these kinds only with the argument `pod_groups=True`.
 
 Source: Kubernetes 1.36, `pkg/registry/scheduling`, `pkg/apis/scheduling/v1alpha2/zz_generated.validations.go`.
 """

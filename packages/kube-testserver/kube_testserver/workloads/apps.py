@@ -1,7 +1,6 @@
 """Compute the pods and other objects that a Deployment, ReplicaSet, StatefulSet or DaemonSet should have.
 
-Differs from kube-controller-manager: a changed template replaces all pods of a Deployment in one step. It replaces no
-pods of a StatefulSet or a DaemonSet.
+Differs from kube-controller-manager: there are no rolling updates.
 """
 
 from __future__ import annotations

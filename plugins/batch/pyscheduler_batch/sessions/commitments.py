@@ -18,8 +18,8 @@ job, gangs would stay partly bound, and jobs would evict each other without end.
 
     in parts  a binding of a gang is lost while  the nodes of lost tasks are        no task is lost, or no task is
               other tasks are bound              promised to it                     bound; after 60 s it is "late"
-    late      it was "in parts" for 60 s         its lost tasks have no promise     no task is lost, or the others
-                                                                                    are enough for the job
+    late      it was "in parts" for 60 s         its lost tasks have no promise     no task is lost, or the other
+                                                                                    tasks are enough for the job
     held      it is evicted because it has lost  it is not placed                   its backoff ends
               tasks
 

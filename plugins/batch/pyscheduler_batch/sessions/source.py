@@ -1,11 +1,9 @@
 """Run the passes of the plugin `Batch`. A pass is one scheduling round over all jobs.
 
-A pass is due after a change of, for example, a pod, a node or a queue. It is also due when a binding or an eviction has
-failed, or a backoff ends.
+A pass is due after a change of, for example, a pod, a node or a queue. It starts at least 10 ms after the first change,
+and at least 50 ms after the start of the last pass.
 
-The pass starts at least 10 ms after the first cause, and at least 50 ms after the start of the last pass. If the pass
-has made a decision, it is stopped after 1 s, and the next pass is due at once. Without a decision, it is stopped after
-10 s, and the next pass is due after a backoff.
+A pass that has made a decision is stopped after 1 s. A pass without a decision is stopped after 10 s.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Metrics of queues, computed when Prometheus reads the metrics.
 
-The subclass of `Reports` for a system, such as KAI, chooses the metrics and their names.
+A batch system, such as KAI, chooses the metrics and their names in its subclass of `Reports`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Write changed statuses and annotations of queues and pod groups: normally, at most once a second for each object.
-
-If another writer changed the object in the meantime, the write is computed again from the newest object.
-"""
+"""Write changed statuses and annotations of queues and pod groups: normally, at most once a second for each object."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Ask Prometheus for the past use of queues, with the queries of KAI.
 
-Differs from KAI: if the window type is `tumbling`, pyscheduler sends an instant query. KAI sends a range query, but
-cannot read the answer. Source: KAI-Scheduler `usagedb/prometheus`.
+Differs from KAI: if the window type is `tumbling`, pyscheduler sends an instant query instead of a range query.
+
+Source: KAI-Scheduler `usagedb/prometheus`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """Enforce ResourceQuotas: refuse writes that exceed a quota, and update `status.hard` and `status.used`.
 
-Every write or deletion of an object updates the status of the quota at once. In a real cluster, a controller updates it
-a moment after a deletion.
-
 Source of rules and texts: Kubernetes 1.36, `staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota`.
 """
 
