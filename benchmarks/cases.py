@@ -1,8 +1,4 @@
-"""Read the benchmark cases: kube-scheduler's own (`upstream.json`) and those of this project (`own.json`).
-
-A case gives its numbers of objects for some cluster sizes. For another size, most numbers are scaled from the nearest
-size.
-"""
+"""Read the benchmark cases: kube-scheduler's (`upstream.json`) and this project's (`own.json`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The Grafana dashboards: lists of panels, from which the JSON files are written.
-
-A file omits most fields of Grafana's format. Grafana fills them in when it loads the dashboard.
-"""
+"""The Grafana dashboards: lists of panels, from which the JSON files are written."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`compare` simulates a trace with several scheduler profiles, as `pyscheduler simulate --trace --compare` does.
 
-The results are Arrow tables. `table.to_pandas()` and `polars.from_arrow(table)` convert them.
+The results are Arrow tables.
 """
 
 from __future__ import annotations

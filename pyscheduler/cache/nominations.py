@@ -1,6 +1,6 @@
 """The nominated pods of each node, as a scheduling cycle sees them.
 
-The cycle starts from the queue's nominations. It can add changes that the queue does not see, and undo them.
+The cycle can change nominations, and undo the changes. The queue does not see the changes.
 """
 
 from __future__ import annotations

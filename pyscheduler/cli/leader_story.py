@@ -1,7 +1,6 @@
 """Ask the scheduler for its configuration, and ask its leading replica why a pod waits.
 
-A Service may send a request to a replica that does not lead. So the question about the pod is sent up to 16 times,
-on new connections.
+The question about the pod is repeated if a Service sent it to a replica that does not lead.
 """
 
 from __future__ import annotations

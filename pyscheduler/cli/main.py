@@ -1,4 +1,4 @@
-"""The `pyscheduler` command. A subcommand is imported when it is used.
+"""The `pyscheduler` command.
 
 Other Python packages can add subcommands (see `added_commands`).
 """

@@ -1,7 +1,4 @@
-"""Convert the profiles of a configuration to the form that the runtime needs.
-
-This module also decodes the args of plugins that do not belong to kube-scheduler.
-"""
+"""Convert the profiles of a configuration to the form that the runtime needs."""
 
 from __future__ import annotations
 

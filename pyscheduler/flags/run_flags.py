@@ -1,7 +1,6 @@
-"""Every flag of `pyscheduler run`: those of kube-scheduler 1.36 in the same sections, and a few more.
+"""The flags of `pyscheduler run`: those of kube-scheduler 1.36, and a few more.
 
-Differs from kube-scheduler: the lease is named `pyscheduler`, `-v` defaults to 2, and `--kubeconfig` has an effect with
-`--config`, too.
+Differs from kube-scheduler: some defaults, such as the name of the lease (`pyscheduler`).
 
 Source: cmd/kube-scheduler/app/options, with the options of apiserver and component-base that it includes.
 """

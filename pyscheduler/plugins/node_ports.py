@@ -1,4 +1,4 @@
-"""NodePorts: on a node, only one pod can use a host port with the same protocol and address."""
+"""NodePorts: two pods on a node cannot use the same host port with the same protocol and address."""
 
 from __future__ import annotations
 

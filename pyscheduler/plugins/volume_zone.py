@@ -1,6 +1,5 @@
-"""VolumeZone: a pod runs in the zone and region of its volumes.
+"""VolumeZone: a pod runs in the zone and region of its volumes, which the labels of the volumes name.
 
-Labels of a volume say where it is. A node without zone and region labels takes every volume.
 Source: kube-scheduler 1.36, `volumezone`.
 """
 

@@ -2,7 +2,7 @@
 
 A member's value of a setting has precedence over the object's value. If members differ, the value of the oldest member
 counts.
-Differs from Koordinator's code, in which the object has precedence, but agrees with Koordinator's design document.
+Differs from Koordinator's code, in which the object has precedence.
 """
 
 from __future__ import annotations

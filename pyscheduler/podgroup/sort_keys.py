@@ -1,6 +1,6 @@
 """Two sort keys for pods of groups, for QueueSort plugins; the pod with the smallest key is scheduled first.
 
-Both keys compare priorities first, and then keep the members of a group next to each other.
+Both keys order pods by priority, and keep the members of a group next to each other.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Choose among nodes with equal scores: at random, or the first or last by name.
 
-A choice by name makes simulations comparable with programs that take the first node of their list.
-
-Differs from kube-scheduler 1.36, which chooses at random only if an extender scored the nodes.
+Differs from kube-scheduler 1.36, which breaks ties at random only if an extender scored the nodes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Requests to an extender and its answers, as JSON of `k8s.io/kube-scheduler/extender/v1`.
 
-Extenders were written for kube-scheduler, which decodes JSON with Go's library. So answers are decoded in the same way:
-for example, field names may be in upper or lower case.
+Answers are decoded as Go's JSON library does it: for example, field names may be in upper or lower case.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Carry out the decision about a group of pods: reserve nodes, evict victims, or return the members to the queue.
 
-If a node has changed since the decision, the filters run again. If too few members get nodes, no member keeps its node.
-Source: kube-scheduler 1.36, `submitPodGroupAlgorithmResult`.
+If too few members get nodes, no member keeps its node.
 
-Differs from kube-scheduler, which filters no member again, and lets an incomplete group wait at Permit for up to five
-minutes.
+Differs from kube-scheduler: if a node has changed since the decision, the filters run again.
+Source: kube-scheduler 1.36, `submitPodGroupAlgorithmResult`.
 """
 
 from __future__ import annotations

@@ -1,16 +1,11 @@
 """The group cycle: try all queued members of a group on one snapshot, and schedule them only if enough of them fit.
 
-When the queue pops one member, the cycle takes the other members out of the queue, too, and tries all of them, one
-after another. A member is placed in the snapshot, on the node that it finds. If victims must make room there, they are
-removed from the snapshot. So the next member sees these changes. At the end, all changes of the snapshot are undone,
-and `group_commit` carries out the decision.
+When the queue pops one member, the cycle also takes the other members out of the queue. It tries the members one after
+another. If a member finds a node, the cycle adds the member to the snapshot and removes the member's victims from it.
+The next members see these changes. At the end, all changes of the snapshot are undone, and `group_commit` carries out
+the decision.
 
-Differs from kube-scheduler:
-
-* Victims are evicted only if enough of the group can be placed.
-* A group's backoff ends early only if a check finds room for the group (`queue.early_retry`).
-* If the members of a group are not alike and the group does not fit, a second order of the members may be tried.
-* A ReadWriteOncePod claim of a placed member counts as in use when the next members are tried.
+Differs from kube-scheduler: victims are evicted only if enough of the group can be placed.
 
 Source: kube-scheduler 1.36, `schedule_one_podgroup.go`.
 """

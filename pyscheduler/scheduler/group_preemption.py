@@ -1,14 +1,8 @@
 """Preempt other pods for a PodGroup that does not fit, if the feature gate WorkloadAwarePreemption is on.
 
-DefaultPreemption searches for victims in the whole cluster (`runtime.preemption.group_search`) and evicts them. A
-PodGroup with topology constraints does not preempt.
+DefaultPreemption searches for victims in the whole cluster (`runtime.preemption.group_search`) and evicts them.
 
-Differs from kube-scheduler:
-
-* If the members are not alike, pyscheduler may first try them in another order, and preempts only if this fails, too.
-* pyscheduler does not preempt for a group that waits for the victims of another PostFilter plugin.
-* pyscheduler counts a ReadWriteOncePod claim as free once the pod that uses it is a victim.
-* pyscheduler nominates all members that the search places; kube-scheduler only those that need no victims.
+Differs from kube-scheduler: all members that the search places are nominated, not only those that need no victims.
 
 Source: kube-scheduler 1.36, `runWorkloadAwarePreemption`.
 """

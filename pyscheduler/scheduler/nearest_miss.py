@@ -1,6 +1,6 @@
 """Get details for `pyscheduler explain`, such as the CPU that a node lacks, from the plugins that rejected a pod.
 
-A plugin gives these details in its methods `why_nodes` (about all nodes that it rejected) and `why` (about one node).
+Plugins return the details from the methods `why_nodes` (for all rejected nodes) and `why` (for one node).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Estimate whether there is room for a pod, or for several equal pods of a group, before it is retried.
+"""Estimate whether a pod, or several equal pods of a group, would find room if they were retried.
 
-The estimate uses the filters and the free amounts of nodes. It is quick and can be wrong.
+The estimate is quick, but can be wrong.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The ports of a running scheduler: HTTPS as in kube-scheduler, and optionally plain HTTP.
 
-Differs from kube-scheduler: kube-scheduler has no plain HTTP port, and serves probes over HTTPS only.
+Differs from kube-scheduler, which has no plain HTTP port.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@
 
 Objects have only the fields that the scheduler decodes. The file has no Secrets, no private keys of extenders, and no
 annotations `last-applied-configuration`, which may contain the values of environment variables.
-
-The objects are those of one moment. The queue changes while the file is written.
 """
 
 from __future__ import annotations

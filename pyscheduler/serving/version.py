@@ -1,7 +1,6 @@
 """The version of pyscheduler, and the version of Kubernetes whose scheduler it emulates.
 
-Differs from kube-scheduler: in the metric `kubernetes_build_info`, `git_version` is pyscheduler's own version, and
-fields such as `git_commit` are empty.
+Differs from kube-scheduler: `git_version` in the metric `kubernetes_build_info` is pyscheduler's own version.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""`StoryBook`: the stories of all pending pods and, in a limited amount of memory, of the pods that finished last.
+"""`StoryBook`: the stories of pending pods, and of the pods that finished last.
 
-A story lists the reasons for which one pod waited. If the reason changes, the logger `decision` writes one line. If the
-same reason is found again, its count goes up. The count is logged when it reaches 2, 4, 8 and so on, and also every ten
-minutes and when the process stops.
-
-A standby logs nothing, but keeps the stories of pending pods.
+A story lists the reasons for which one pod waited, and how often each reason was found. The logger `decision` writes a
+line when the reason changes, and when the count of a reason reaches 2, 4, 8 and so on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Metrics, recorded through OpenTelemetry and exported for Prometheus, and log lines.
+"""Metrics (recorded with OpenTelemetry and exported for Prometheus) and log lines.
 
-Other packages decide what is measured and logged; they call `framework.recorder.Recorder`.
+Other packages report measurements and warnings through `framework.recorder.Recorder`.
 """

@@ -1,6 +1,6 @@
 """Histograms that are cheap to record, in the data format of OpenTelemetry.
 
-`record` only appends a value to a list. When the list is long, and at each scrape, its values are added to the buckets.
+`record` only appends a value to a list. The values are counted in buckets later, at the latest at the next scrape.
 """
 
 from __future__ import annotations

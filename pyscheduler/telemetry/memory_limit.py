@@ -1,7 +1,6 @@
 """Find how much memory the process may use before the kernel kills it.
 
-This is the smallest memory limit of the cgroups that contain the process, or the memory of the machine if that is
-smaller.
+The result is the smallest of the machine's memory and the memory limits of the process's cgroups.
 """
 
 from __future__ import annotations

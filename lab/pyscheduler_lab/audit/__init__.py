@@ -1,4 +1,4 @@
-"""Check the decisions of a batch scheduler: read the writes on an API server, and return the violated rules.
+"""Check the decisions of a batch scheduler: read all writes on an API server, and return the violated rules.
 
 The package shares no code with the scheduler, so that a mistake of the scheduler is not repeated here. A *gang* is a
 group of pods that start together or not at all. A gang that lost members is *broken*. The rules:
@@ -9,11 +9,11 @@ group of pods that start together or not at all. A gang that lost members is *br
 4. Each eviction lets a job start, or ends a broken gang.
 5. If a pod is evicted for a job of another queue, the fair shares of the queues justify it.
 6. Evictions do not repeat, and jobs do not evict each other in a cycle.
-7. Evictions stop at some time, if nobody else changes the cluster.
+7. Evictions end if nothing else changes in the cluster.
 8. Each pending pod shows why it waits.
 9. The status of queues is right.
 
-Most rules have exceptions; the module of a rule describes them.
+Most rules have exceptions, which the modules of the rules describe.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Rule 8 of the audit of a batch scheduler: each pending pod shows why it waits.
 
-A pod shows the reason by a scheduling gate, by its condition ``PodScheduled``, or by a condition of its PodGroup. The
-rule checks the pods that are pending at the end and are older than `Options.reason_seconds`.
+The reason is a scheduling gate, the pod's condition ``PodScheduled``, or a condition of its PodGroup.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Read tables from CSV files (also gzipped) and Parquet files.
-
-The error message for a wrong value names the file, the line or row, and the column.
-"""
+"""Read tables from CSV files (also gzipped) and Parquet files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Place pods one by one, each in one scheduling cycle, while no virtual time passes.
-
-There is no queue, no preemption and no binding. If a pod fits on no node, it is dropped.
-"""
+"""Place pods one by one, each in one scheduling cycle, without queue, preemption or binding."""
 
 from __future__ import annotations
 

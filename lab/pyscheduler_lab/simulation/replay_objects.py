@@ -1,4 +1,4 @@
-"""Convert the jobs of a trace to pod groups and pods, in the form in which users create them."""
+"""Convert the jobs of a trace to manifests of pod groups and pods, as users write them."""
 
 from __future__ import annotations
 

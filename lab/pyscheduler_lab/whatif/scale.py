@@ -1,7 +1,4 @@
-"""Find the smallest number of new nodes with which every pending pod gets a node.
-
-The search adds at most one new node for each pending pod. Pods that do not fit even then are left out.
-"""
+"""Find the smallest number of new nodes with which every pending pod gets a node."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Turn a checked syntax tree into Python functions that evaluate it.
 
-Such a function returns a value, or raises `CelError`. Constant parts, such as a literal regular expression, are
-prepared once, before the first evaluation.
+Each function returns a value, or raises `CelError`.
 """
 
 from __future__ import annotations

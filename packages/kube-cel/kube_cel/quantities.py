@@ -1,8 +1,5 @@
 """Kubernetes quantities in expressions, such as ``1.5Gi`` or ``500m``: parsing, order and sums.
 
-A `Quantity` notes whether Kubernetes would store it as an integer, because the CEL function ``isInteger`` depends on
-that.
-
 Source: `k8s.io/apimachinery/pkg/api/resource`.
 """
 

@@ -2,8 +2,7 @@ r"""Parse regular expressions in RE2's syntax into trees.
 
 Source: Go's `regexp/syntax` with the flags of `regexp.Compile`.
 
-Differs from kube-scheduler: Unicode scripts, such as ``\p{Greek}``, are not supported. General categories, such as
-``\p{Lu}``, are supported.
+Differs from kube-scheduler: Unicode scripts, such as ``\p{Greek}``, are not supported.
 """
 
 from __future__ import annotations

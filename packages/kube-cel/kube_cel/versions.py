@@ -1,7 +1,6 @@
 """Semantic versions, as in attributes of devices and in the CEL function ``semver(...)``.
 
-A version is a tuple, so that versions can be compared. Errors have the texts of blang/semver, which kube-scheduler
-uses.
+Errors have the texts of blang/semver, which kube-scheduler uses.
 """
 
 from __future__ import annotations

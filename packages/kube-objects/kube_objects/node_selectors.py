@@ -1,7 +1,6 @@
 """Node selectors: compile the required and preferred terms of a pod, and match nodes against them.
 
-A node selector matches if one of its terms matches. A term without requirements, or one that cannot be parsed, matches
-no node.
+A node selector matches if one of its terms matches.
 """
 
 from __future__ import annotations

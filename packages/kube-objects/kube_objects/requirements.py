@@ -1,7 +1,4 @@
-"""`Requirement`, a condition on one label, and `CompiledSelector`, a set of requirements.
-
-Errors have the texts of the API server.
-"""
+"""`Requirement`, a condition on one label, and `CompiledSelector`, a set of requirements."""
 
 from __future__ import annotations
 

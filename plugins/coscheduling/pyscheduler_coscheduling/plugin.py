@@ -1,14 +1,12 @@
 """Coscheduling: bind the minimum number of a group's pods together, or none of them.
 
 A member that finds a node waits at Permit until the group's minimum of members has nodes. If a member does not fit, the
-waiting members give their nodes back at once. The group is then refused for a while, so that other groups have a
-chance. But if only few members are missing (`podGroupRejectPercentage`), the waiting members keep their nodes. When the
-wait of one member times out, the other waiting members are rejected, too.
+waiting members give their nodes back. The group is then refused for a while, so that other groups have a chance.
 
 With `strategy: groupCycle`, members do not wait at Permit: all pending members are placed in one attempt.
 
-Differs from kube-scheduler, which has no plugin Coscheduling. Source: coscheduling of scheduler-plugins, and
-podgroup-scheduler-framework for the time for which a group is refused.
+Differs from kube-scheduler, which has no plugin Coscheduling.
+Source: coscheduling of scheduler-plugins, and podgroup-scheduler-framework for the time for which a group is refused.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Count the pods of the cluster by their requests and by the GPU models that they may run on.
 
-The plugin `FGD` takes typical tasks (the most frequent kinds of pods) from these counts, unless its args name some.
+The plugin `FGD` takes typical tasks (the most frequent kinds of pods) from these counts.
 """
 
 from __future__ import annotations

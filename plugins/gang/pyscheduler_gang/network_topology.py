@@ -1,10 +1,10 @@
 """Place a gang within one part of the network, as the annotation `network-topology-spec` requires.
 
 A part is, for example, a rack: all nodes with the same value of a label. With `MustGather` for racks, the pods of the
-gang run in one rack. The gang stays in the part where members already have nodes.
+gang run in one rack.
 
-Differs from Koordinator: the plugins of the profile choose the nodes within the part. Source: Koordinator,
-`frameworkext/networktopology/tree.go`, `coscheduling/core/network_topology_solver.go`.
+Differs from Koordinator: the plugins of the profile choose the nodes within the part.
+Source: Koordinator, `frameworkext/networktopology/tree.go`, `coscheduling/core/network_topology_solver.go`.
 """
 
 from __future__ import annotations

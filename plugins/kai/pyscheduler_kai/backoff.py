@@ -1,7 +1,7 @@
-"""Groups of KAI with `schedulingBackoff: 1`: the scheduler of a node pool tries such a group only once.
+"""Groups of KAI with `schedulingBackoff: 1`: a scheduler that could not place such a group does not try it again.
 
-A scheduler that could not place the group writes a condition with the name of its node pool into the group. While this
-condition is the newest one, that scheduler does not try the group again.
+The scheduler writes a condition with the name of its node pool into the group. While this condition is the newest one,
+the scheduler does not try the group.
 
 Source: KAI-Scheduler, `pkg/scheduler/cache/cluster_info/cluster_info.go` (isPodGroupUpForScheduler).
 """

@@ -1,7 +1,4 @@
-"""Sorted lists of jobs: waiting jobs, possible victims, and jobs to place after simulated evictions.
-
-A job that changes in a scheduling round is moved to its new position before the list is used again.
-"""
+"""Sorted lists of jobs: waiting jobs, possible victims, and jobs to place after simulated evictions."""
 
 from __future__ import annotations
 

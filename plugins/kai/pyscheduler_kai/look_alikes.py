@@ -1,7 +1,7 @@
-"""Find jobs that an action (a step of the scheduling cycle, such as `reclaim`) may skip.
+"""Find jobs that an action (a step of the scheduling round, such as `reclaim`) may skip.
 
-A job is skipped if an earlier job with the same constraints found no room. But the job is tried if it has fewer waiting
-pods than the earlier job, or a smaller pod.
+A job is skipped if an earlier job with the same constraints found no room. A job that has fewer pods than the earlier
+job, or a smaller pod, is tried.
 
 Source: KAI-Scheduler, `actions/common/minimal_job_comparison.go`, `api/pod_info/scheduling_constraints_signature.go`.
 """

@@ -1,7 +1,4 @@
-"""Compute the state of a job after some of its pods are evicted, to judge eviction plans.
-
-Many plans evict the same jobs, so the result is kept for later plans of the scheduling round.
-"""
+"""Compute the state of a job after some of its pods are evicted, to judge eviction plans."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ A *scenario* is a set of victims; a *generator* proposes scenarios. The solver e
 accepts a scenario if the job's pods then find nodes and the action allows the evictions.
 
 The solver makes room for 1 pod of the job first, then for 2, 4 and so on. After a failure, a binary search finds the
-largest number. For a job that requires a topology domain, `reclaim` and `preempt` make room for all pods at once.
+largest number.
 
 Source: KAI-Scheduler, `actions/common/solvers` (`job_solver.go`, `by_pod_solver.go`) and `actions/common/action.go`.
 """

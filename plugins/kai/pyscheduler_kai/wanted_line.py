@@ -1,4 +1,4 @@
-"""Compute the order in which the given jobs are placed, without a loop over all waiting jobs."""
+"""Sort some of the waiting jobs in the order of their placement, without a loop over all waiting jobs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Compute the pod groups for test cases in files.
 
-A case has a `workload` (the top owner of the pods) and its `pods`. The result has the group of each pod, or an error.
+A case has a `workload` (the top owner of the pods) and its `pods`.
 """
 
 from __future__ import annotations

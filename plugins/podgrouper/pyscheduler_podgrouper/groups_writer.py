@@ -1,7 +1,4 @@
-"""Write the pod groups of workloads to the API server, and make the workloads' pods members.
-
-The scheduler's cache of groups is updated at once, so the pods can be scheduled before the watch reports the changes.
-"""
+"""Write the pod groups of workloads to the API server, and make the workloads' pods members."""
 
 from __future__ import annotations
 

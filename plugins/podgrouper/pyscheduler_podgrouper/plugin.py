@@ -1,12 +1,9 @@
 """`PodGrouper`: makes a pod group for each workload, and makes the workload's pods members of the group.
 
-The plugin works only while this scheduler is the leader. It collects pods for 50 ms, so that it writes a pod group once
-rather than for each pod. Pods of the plugin's profile wait at PreEnqueue until they are grouped, because a pod of a
-gang must not be scheduled alone. A pod that cannot be grouped gets the event `PodGrouperWarning`, and is tried again
-later.
+Only the leader does this. Pods of the plugin's profile wait at PreEnqueue until they are grouped, because a pod of a
+gang must not be scheduled alone.
 
-Source: KAI-Scheduler, `pkg/podgrouper/pod_controller.go`. Differs from KAI: owners are read from watches, and
-requested only if a watch lacks them.
+Source: KAI-Scheduler, `pkg/podgrouper/pod_controller.go`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The tree by which Volcano's plugin `drf` compares queues, with jobs as leaves. Source: Volcano `plugins/drf`."""
+"""The tree of queues and jobs for Volcano's plugin `drf` (dominant resource fairness).
+
+Source: Volcano `plugins/drf`.
+"""
 
 from __future__ import annotations
 

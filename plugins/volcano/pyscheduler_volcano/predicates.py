@@ -1,4 +1,4 @@
-"""Volcano's plugin `predicates`: accept nodes that the profile's filters accept, and that can take one more pod.
+"""Volcano's plugin `predicates`: accept a node if the profile's filters accept it and it can take one more pod.
 
 Source: Volcano `plugins/predicates`.
 """

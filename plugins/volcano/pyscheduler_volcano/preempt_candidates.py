@@ -1,9 +1,9 @@
 """The variant of `preempt` that compares nodes by their victims (`enableTopologyAwarePreemption`).
 
-A node is a candidate if evictions there make room for the waiting pod. Nodes are tried until there are enough
-candidates. For each candidate, the priority of its most important victim counts. The lowest priority wins.
+A node is a candidate if evictions there make room for the waiting pod. The candidate whose most important victim has
+the lowest priority wins.
 
-Differs from Volcano: a node is no candidate if the limits of the queue refuse the pod even after all evictions.
+Differs from Volcano: a node is no candidate if the queue's limits refuse the pod even after all evictions.
 Source: Volcano `actions/preempt` (topologyAwarePreempt), after kube-scheduler's DefaultPreemption.
 """
 

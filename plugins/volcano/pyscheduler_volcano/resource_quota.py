@@ -1,7 +1,6 @@
 """Volcano's plugin `resourcequota`: enqueue a job only if its namespace's ResourceQuotas have enough left for it.
 
-For each resource, a job is compared only with the quota that has the least left. Source: Volcano
-`plugins/resourcequota`.
+Source: Volcano `plugins/resourcequota`.
 """
 
 from __future__ import annotations

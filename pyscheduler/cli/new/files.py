@@ -1,6 +1,6 @@
 """Make the files of a new plugin's Python package from an example plugin.
 
-Code and tests of extension points that the user does not want are left out.
+The files contain code only for the extension points that the user chose.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Format groups for `kubectl podgroup` as kubectl does: as a table, a description, JSON or YAML."""
+"""Format groups for `kubectl podgroup`: as a table, a description, JSON or YAML."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Find the mistake in a kubeconfig and name the file, the entry and the missing part.
-
-The official Python client of Kubernetes would name its own data structures in the error.
-"""
+"""Find the mistake in a kubeconfig and name the file, the entry and the missing part."""
 
 from __future__ import annotations
 

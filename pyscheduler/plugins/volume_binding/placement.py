@@ -1,7 +1,7 @@
 """Find the nodes where all claims of a pod can get a volume, and choose the volumes for one node.
 
-Each claim, the smallest first, takes the smallest suitable volume that the node reaches. If there is none, a new volume
-may be provisioned.
+Each claim, the smallest first, takes the smallest suitable volume that the node reaches. If no volume is suitable,
+a new one may be provisioned.
 Source: kube-scheduler 1.36, `volumebinding/binder.go`, `FindPodVolumes`.
 """
 

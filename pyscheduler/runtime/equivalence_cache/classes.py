@@ -1,7 +1,4 @@
-"""Equivalence classes: sets of pods that get equal answers from plugins, with a cache of these answers.
-
-Answers are cached from the second pod of a class on, because in some clusters most classes have only one pod.
-"""
+"""Equivalence classes: sets of pods that get equal answers from plugins, with a cache of these answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cached filter results for each node, for one equivalence class (pods that are equal for all plugins).
+"""Filter results of each node for one equivalence class (pods that are equal for all plugins).
 
 A filter runs again for a node only after a change that can matter to this filter, such as a new pod on the node.
 """

@@ -1,4 +1,4 @@
-"""Base class of the filter cache and the score cache, which keep plugin results for each node until it changes."""
+"""Base class of the filter cache and the score cache, which keep plugin results for a node until the node changes."""
 
 from __future__ import annotations
 

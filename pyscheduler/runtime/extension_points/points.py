@@ -1,7 +1,6 @@
 """The plugin class of each extension point, and the methods that a plugin must define for it.
 
-For example, a plugin that inherits `FilterPlugin` must define `filter` or `filter_nodes`. This is checked when a
-profile is built.
+For example, a plugin that inherits `FilterPlugin` must define `filter` or `filter_nodes`.
 """
 
 from __future__ import annotations

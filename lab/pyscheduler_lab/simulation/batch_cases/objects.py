@@ -1,7 +1,6 @@
-"""Run cases of batch scheduling with the whole scheduler and the plugin `Batch`.
+"""Run test cases of batch scheduling with the whole scheduler and the plugin `Batch`.
 
-A case describes a cluster with pods and queues. It is converted to API objects, such as Nodes, Pods, Queues and
-PodGroups. The scheduler decides once about all pods.
+A case is converted to API objects, such as Nodes, Pods, Queues and PodGroups.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run test cases that were written by hand: each tests one plugin of Volcano or kube-batch, such as `proportion`.
+"""Run hand-written test cases, each for one plugin of Volcano or kube-batch, such as `proportion`.
 
 In the test cases, cpu is in cores and memory in GiB.
 """

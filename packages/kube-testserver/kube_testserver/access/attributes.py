@@ -1,7 +1,4 @@
-"""The attributes by which a request is allowed or refused: verb, resource, namespace, name.
-
-The attributes are read from the method and the URL alone.
-"""
+"""The attributes by which a request is allowed or refused: verb, resource, namespace, name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Follow the objects of one kind from inside the server, as a controller does with a watch.
+"""Report the changes of one kind's objects to code inside the server.
 
-The store calls its listeners during a write, so a listener must not write. A `Follower` gets the changes a moment
-later, when writes are allowed.
+The store calls listeners during a write, when they must not write. A `Follower` reports the change after the write.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Remove a terminating namespace with its objects, even those with finalizers.
-
-In a real cluster, a controller does this some seconds after the DELETE. Here, it is a part of the DELETE request.
-"""
+"""Remove a terminating namespace with its objects, even those with finalizers, within the DELETE request."""
 
 from __future__ import annotations
 

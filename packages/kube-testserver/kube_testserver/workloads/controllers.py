@@ -1,7 +1,4 @@
-"""Create, update and delete the objects of workloads, such as their pods, whenever a workload or its objects change.
-
-If a workload changes several times within a short time, it is processed once.
-"""
+"""Create, update and delete the objects of workloads, such as their pods, whenever a workload or its objects change."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Ask the filter plugins why no node accepts a waiting pod; the message on the pod quotes the answer.
 
-Such an answer is, for example, "0/3 nodes are available: 3 Insufficient cpu."
+The answer is, for example, "0/3 nodes are available: 3 Insufficient cpu."
 """
 
 from __future__ import annotations

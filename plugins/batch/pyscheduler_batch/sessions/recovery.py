@@ -1,7 +1,4 @@
-"""Read the state that an earlier leader left in API objects: promised nodes, victims, and interrupted evictions.
-
-Promised nodes are in `nominatedNodeName` of pending pods. Victims have the condition `DisruptionTarget`.
-"""
+"""Read what an earlier leader left in API objects: nominated nodes of pods, victims, and interrupted evictions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Count the past use of queues; recent use counts more.
 
-The use of a queue is what it held in a window of time, divided by the cluster's capacity in this window. Both amounts
-are sums over the window, weighted by 0.5^(age / half-life).
+The use of a queue is the sum of its resources over a time window, divided by the sum of the cluster's capacity. In both
+sums, an amount has the weight 0.5^(age / half-life).
 
 Source: KAI-Scheduler, `docs/time-based-fairshare` and `usagedb/prometheus` (the formula).
 """

@@ -1,4 +1,4 @@
-"""Decide which groups are in a deadlock and which may get the nodes of the others, and remember earlier decisions."""
+"""Decide whether groups are in a deadlock, which group may get nodes, and which groups yield theirs."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Import `checks` and `evaluation` only for a schema that has rules, because the import of `kube_cel` takes time.
 
-Source: Kubernetes 1.36, `apiextensions-apiserver/pkg/apiserver/schema/cel`. Differs from Kubernetes: the cost of a rule
-is not estimated, only counted while it runs. The order of a list of the type ``set`` or ``map`` matters if a rule
-compares the list with a literal list.
+Differs from Kubernetes: the cost of a rule is not estimated, only counted while the rule runs. A list of the
+type ``set`` or ``map`` equals a literal list only if their elements have the same order.
+Source: Kubernetes 1.36, `apiextensions-apiserver/pkg/apiserver/schema/cel`.
 """

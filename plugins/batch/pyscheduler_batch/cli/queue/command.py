@@ -1,7 +1,4 @@
-"""`pyscheduler queue` and `kubectl queue`: show batch queues and jobs, and why jobs wait.
-
-kubectl finds the command as the console script `kubectl-queue`.
-"""
+"""`pyscheduler queue` and `kubectl queue`: show batch queues and jobs, and why jobs wait."""
 
 from __future__ import annotations
 
