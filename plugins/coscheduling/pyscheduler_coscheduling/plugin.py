@@ -6,7 +6,8 @@ waiting members give their nodes back. The group is then refused for a while, so
 With `strategy: groupCycle`, members do not wait at Permit: all pending members are placed in one attempt.
 
 Differs from kube-scheduler, which has no plugin Coscheduling.
-Source: coscheduling of scheduler-plugins, and podgroup-scheduler-framework for the time for which a group is refused.
+Sources: the plugin coscheduling of the project scheduler-plugins; for the refusal of a group, the project
+podgroup-scheduler-framework.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ sub-group at a time; at its minimum, it loses all its tasks at once. After each 
 are free or used by collected units. If these GPUs may be enough, a generator proposes some of the units:
 
 - `node_local` tries to make room on one node.
-- `multi_node` tries to make room on several nodes. The first proposal has just enough nodes for the pending job.
-  Further proposals add 1, 2, 4 ... nodes.
+- `multi_node` tries to make room on several nodes. The first proposal has just enough nodes for the pending job,
+  the later ones have more.
 
 Source: KAI-Scheduler, `actions/common/solvers` (`pod_scenario_builder.go`, `sub_scenario_emitter.go`, the filters) and
 the plugins `nodelocalgreedy` and `multinodegang`.
