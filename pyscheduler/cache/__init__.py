@@ -1,5 +1,4 @@
 """The scheduler's record of the nodes and of the pods on them.
 
-`cache` keeps the record up to date. A scheduling cycle works on a copy of it, the `snapshot`. This package does no I/O:
-events come in as method calls.
+`cache` keeps the record up to date. A scheduling cycle works on a copy of it, the `snapshot`.
 """

@@ -1,7 +1,4 @@
-"""Print an effective configuration with the keys and the spelling of kube-scheduler's `/configz`.
-
-`dump` prints YAML that can be read again as the same configuration.
-"""
+"""Print an effective configuration with the keys and the spelling of kube-scheduler's `/configz`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Estimate when a terminating pod will be gone from its node, and detect pods that may never go.
 
-A preemption victim may never end, for example because its node is down. The preemptor should not wait for it forever.
+A preemptor should not wait forever for a victim, for example on a node that is down.
 """
 
 from __future__ import annotations

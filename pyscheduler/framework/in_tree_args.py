@@ -1,6 +1,6 @@
 """The args of kube-scheduler's own plugins, as attrs classes (see `plugin_args`).
 
-Source: kube-scheduler 1.36, `kubescheduler.config.k8s.io/v1`: names, defaults, and the meaning of empty values.
+Source: kube-scheduler 1.36, `kubescheduler.config.k8s.io/v1`.
 """
 
 from __future__ import annotations

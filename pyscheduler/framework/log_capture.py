@@ -1,4 +1,4 @@
-"""Collects log records of one logger for the caller, instead of logging them.
+"""Collect log records of one logger for the caller, instead of logging them.
 
 `pyscheduler config` collects the warnings of plugins about their args, and prints them beside the configuration.
 """

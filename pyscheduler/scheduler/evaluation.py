@@ -1,7 +1,6 @@
 """Find the nodes on which a pod could run, without changing anything, and keep the result of each step.
 
-The steps are PreEnqueue, and then those of a scheduling cycle up to the choice of a node. If no node fits, PostFilter
-can show which pods a preemption would evict.
+The steps are PreEnqueue, and then those of a scheduling cycle up to the choice of a node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Get details for `pyscheduler explain`, such as the CPU that a node lacks, from the plugins that rejected a pod.
-
-Plugins return the details from the methods `why_nodes` (for all rejected nodes) and `why` (for one node).
-"""
+"""Get details for `pyscheduler explain`, such as the CPU that a node lacks, from the plugins that rejected a pod."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""`StoryBook`: the stories of pending pods, and of the pods that finished last.
+"""`StoryBook`: the stories of pending pods, and of pods that were bound or deleted recently.
 
-A story lists the reasons for which one pod waited, and how often each reason was found. The logger `decision` writes a
-line when the reason changes, and when the count of a reason reaches 2, 4, 8 and so on.
+A story lists the reasons for which one pod waited, and how often each reason was found.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Metrics of requests to the HTTPS port, as the library k8s.io/apiserver keeps them in kube-scheduler.
+"""Metrics of requests to the HTTPS port, as in kube-scheduler.
 
 Source: apiserver's endpoints/filters/metrics.go, authentication/token/cache/stats.go, authentication/request/x509,
 authenticatorfactory/metrics.go and authorizerfactory/metrics.go.

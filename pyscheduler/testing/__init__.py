@@ -1,7 +1,4 @@
-"""The test kit for plugins: builders, a virtual clock, a fake cluster, and a framework with any set of plugins.
-
-`FakeFramework` runs the real scheduler, not an imitation.
-"""
+"""The test kit for plugins: builders, a virtual clock, a fake cluster, and a framework with any set of plugins."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The numbers that describe a simulation's results, such as the mean wait: name, unit, meaning, computation.
-
-`docs/reference/lab-columns.md` documents the columns.
-"""
+"""The numbers that describe a simulation's results, such as the mean wait: name, unit, meaning, computation."""
 
 from __future__ import annotations
 

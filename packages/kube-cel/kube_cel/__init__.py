@@ -1,8 +1,7 @@
 """The Common Expression Language (CEL), as Kubernetes 1.36 evaluates it.
 
 `compile_expression` returns a `Program`, which evaluates the expression with values for its variables. Compilation and
-evaluation take a `Meter`, which limits cost and memory, and lets the caller limit the time. So an expression of an
-untrusted user cannot fill the memory or block its caller.
+evaluation take a `Meter`, which limits cost and memory, and lets the caller limit the time.
 """
 
 from __future__ import annotations

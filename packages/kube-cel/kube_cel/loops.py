@@ -1,6 +1,6 @@
 """Evaluate the macros that loop over a list or map: ``all``, ``exists``, ``map`` ...
 
-cel-go rewrites a loop as simpler expressions. This module runs a Python loop, and charges the cost of those
+cel-go rewrites a loop as simpler expressions. This module runs a Python loop, but counts the cost of cel-go's
 expressions.
 """
 

@@ -1,7 +1,7 @@
 """Regular expressions, without the exponential search of Python's `re`.
 
 Python's `re` tries alternatives one after the other, so a pattern of an untrusted user can take forever. This module
-follows all alternatives at once, one character at a time, and counts its steps. It finds the match that Go finds.
+follows all alternatives at once, one character at a time, and counts its steps. The matches are the same as in Go.
 
 Google's RE2 is not used, because its search cannot be interrupted.
 """

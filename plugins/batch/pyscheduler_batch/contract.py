@@ -4,8 +4,7 @@ An action is a step of a pass, which is one scheduling round over all jobs. A po
 for example which of two jobs is placed first. Each question is a `Protocol` below with one method, such as `JobOrder`.
 
 A task is a pod of a job. Queues and nodes are given as row numbers of the tables `session.queues` and `session.nodes`.
-`Amounts` are arrays with one column for each resource. `Tasks` is a table of the tasks that an action considers
-for eviction.
+`Amounts` are arrays with one column for each resource.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Groups of KAI with `schedulingBackoff: 1`: a scheduler that could not place such a group does not try it again.
+"""Skip groups of KAI with `schedulingBackoff: 1` that the scheduler once failed to place.
 
-The scheduler writes a condition with the name of its node pool into the group. While this condition is the newest one,
-the scheduler does not try the group.
+After the failure, the scheduler writes a condition with the name of its node pool into the group. It skips groups whose
+newest condition names this pool.
 
 Source: KAI-Scheduler, `pkg/scheduler/cache/cluster_info/cluster_info.go` (isPodGroupUpForScheduler).
 """

@@ -1,7 +1,4 @@
-"""The scheduler's client of an API server: informers, reads, writes and events, with rate limits and retries.
-
-A request is retried only if it cannot take effect twice.
-"""
+"""The scheduler's client of an API server: informers, reads, writes and events, with rate limits and retries."""
 
 from __future__ import annotations
 

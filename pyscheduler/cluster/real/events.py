@@ -1,4 +1,4 @@
-"""Makes the Events that the scheduler records about objects: events.k8s.io/v1, with kube-scheduler's fields.
+"""Make the Events that the scheduler records about objects: events.k8s.io/v1, with kube-scheduler's fields.
 
 Source: client-go `tools/events`.
 """

@@ -1,7 +1,4 @@
-"""Log outages of the API server: one warning for all failing lists and watches, repeated until they work again.
-
-Without this module, every informer would log each of its retries while the API server is down.
-"""
+"""Log outages of the API server: one warning for all failing lists and watches, repeated until they work again."""
 
 from __future__ import annotations
 

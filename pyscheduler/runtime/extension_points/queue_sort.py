@@ -1,8 +1,4 @@
-"""Make the key by which the queue sorts pods, from the method `sort_key` or `less` of a QueueSort plugin.
-
-A plugin that fails must not stop the queue. If `sort_key` fails, the pod is sorted behind all others. If `less` fails,
-priority decides.
-"""
+"""Make the key by which the queue sorts pods, from the method `sort_key` or `less` of a QueueSort plugin."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Find faults in each call to the plugin under test: exceptions, unusable answers, blocking, changes of shared objects.
-
-Blocking is a call of a function such as `time.sleep`, or more CPU time than the limit.
-"""
+"""Find faults in each call to the plugin under test: exceptions, bad answers, blocking, changes of shared objects."""
 
 from __future__ import annotations
 

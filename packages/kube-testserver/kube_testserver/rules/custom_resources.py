@@ -1,6 +1,6 @@
 """Validation of custom resources by the schema in their definition, with defaults and removal of unknown fields.
 
-Messages are kube-apiserver's. Differs from kube-apiserver: some keywords of OpenAPI are ignored, such as `allOf`.
+Differs from kube-apiserver: some keywords of OpenAPI are ignored, such as `allOf`.
 """
 
 from __future__ import annotations

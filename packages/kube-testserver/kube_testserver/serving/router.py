@@ -1,7 +1,4 @@
-"""Answer API requests: the HTTP server and the in-process client both call `Router.handle`.
-
-The answer is a `Response`, or a `WatchStream` from which the transport reads.
-"""
+"""Answer API requests: the HTTP server and the in-process client both call `Router.handle`."""
 
 from __future__ import annotations
 

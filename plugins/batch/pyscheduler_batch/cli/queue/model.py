@@ -1,7 +1,4 @@
-"""Build the tables of queues and jobs that `pyscheduler queue` shows.
-
-Each batch system, such as KAI or Volcano, has tables of its own.
-"""
+"""Build the tables of queues and jobs that `pyscheduler queue` shows."""
 
 from __future__ import annotations
 
