@@ -1,4 +1,4 @@
-"""Measure a scheduler that uses HTTP: the first list of all objects, a later list, the time to bind a pod, and memory.
+"""Measure how long a scheduler takes to list a cluster over HTTP and to bind a pod, and how its memory grows.
 
 The API server runs in another process, so CPU time and memory are those of the scheduler alone.
 """

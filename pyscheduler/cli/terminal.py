@@ -1,7 +1,4 @@
-"""Escape control characters in texts from objects before they are printed.
-
-These characters could change what the terminal shows.
-"""
+"""Escape control characters in texts from objects before they are printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Print long texts in lines of at most 80 characters. A longer word stays whole."""
+"""Print long texts, wrapped at 80 characters."""
 
 from __future__ import annotations
 

@@ -7,9 +7,8 @@ Plugins must follow these rules in a trial:
 
 - `reserve` records what the pod holds, so that the next pod of the trial sees it. It has no other effect: no timer,
   event, request or activation of pods.
-- `permit` returns WAIT if too few pods of the group have a node so far (`trial.placed(group)`). WAIT does not
-  hold the pod.
-- `unreserve` removes the record and emits no event. The scheduler calls it for every `reserve`, in opposite order.
+- `permit` returns WAIT if too few pods of the group have a node so far (`trial.placed(group)`).
+- `unreserve` removes the record and emits no event. The scheduler calls it for every `reserve`, in reverse order.
 """
 
 from __future__ import annotations

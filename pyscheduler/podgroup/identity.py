@@ -1,6 +1,6 @@
 """The identity of a group: namespace, name, and the family of systems that describe it.
 
-Two systems, such as Koordinator and Volcano, may use one name for two different groups. Systems that describe the same
+Two systems, such as Koordinator and Volcano, may use one name for two different groups. Systems that share their
 groups are one family.
 """
 

@@ -1,7 +1,7 @@
 """Pods that were rejected or are gated (held back by PreEnqueue), and wait for an event that can help them.
 
-Most events help none of the pods. So an event is checked once for each `RejectionGroup`: the pods with the same
-profile, rejecting plugins and gating plugin.
+An event is checked once for each `RejectionGroup`: the pods with the same profile, rejecting plugins and gating
+plugin.
 
 A rejected pod that has waited here for `max_seconds` is flushed, which means that it is retried without an event.
 

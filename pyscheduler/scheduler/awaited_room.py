@@ -1,7 +1,4 @@
-"""Find the node that a nominated pod waits for, and the victims that are still terminating there.
-
-If the pod fits there without the victims, its group counts the pod as placed.
-"""
+"""Find the node that a nominated pod waits for, and the victims that are still terminating there."""
 
 from __future__ import annotations
 

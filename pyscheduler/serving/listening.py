@@ -1,7 +1,5 @@
 """Open a port. A port that the user named must be free; a default port may be in use.
 
-A second scheduler often shares a host with kube-scheduler, which uses the default ports.
-
 Differs from kube-scheduler: if a default port is in use, pyscheduler runs without it.
 """
 

@@ -1,7 +1,7 @@
 """Rule 1 of the audit of a batch scheduler: no gang is partly bound.
 
 A gang is a group of pods that start together or not at all.
-Some seconds are allowed, because the pods of a gang are bound one by one.
+A gang may be partly bound for some seconds, because its pods are bound one by one.
 """
 
 from __future__ import annotations

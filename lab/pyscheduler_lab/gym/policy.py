@@ -1,6 +1,7 @@
 """A Score plugin that takes its scores from a learned policy, such as a neural network.
 
-The policy returns a score for each node, and finally a score for leaving the pod pending, which the plugin ignores.
+The policy returns a score for each node, and a last score for leaving the pod pending.
+The plugin ignores the last score.
 
     class Learned(PolicyScore):
         name = "Learned"

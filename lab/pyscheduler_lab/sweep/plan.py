@@ -1,7 +1,4 @@
-"""The file of a sweep. A sweep runs each combination of the traces, clusters, profiles, weights and seeds in the file.
-
-Profiles and traces are read before the first run, so that mistakes are found early.
-"""
+"""The file of a sweep. A sweep runs each combination of the file's traces, clusters, profiles, weights and seeds."""
 
 from __future__ import annotations
 

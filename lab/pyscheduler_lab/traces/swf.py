@@ -1,6 +1,6 @@
 """Read the Standard Workload Format of the Parallel Workloads Archive.
 
-A processor counts as one CPU. By default, a job gets one pod for each node that it needs.
+A processor counts as one CPU.
 
 Source: https://www.cs.huji.ac.il/labs/parallel/workload/swf.html.
 """

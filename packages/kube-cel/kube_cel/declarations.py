@@ -3,7 +3,7 @@
 For example, ``contains_string=.(string,string)bool`` is a method, because of the dot. Its first parameter is the value
 on which it is called: ``x`` in ``x.contains(y)``. ``T``, ``K`` and ``V`` stand for any type.
 
-Sources: Kubernetes 1.36, the CEL environment `StoredExpressions`; the libraries of cel-go in this environment.
+Sources: Kubernetes 1.36, the CEL environment `StoredExpressions`; cel-go's libraries.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """The parser: turn the text of an expression into its syntax tree, and expand macros.
 
-The parser makes few Python calls for each level of nesting, to stay within Python's recursion limit.
-
 Differs from kube-scheduler: only the first syntax error of an expression is reported.
 """
 

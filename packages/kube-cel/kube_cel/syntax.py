@@ -1,6 +1,6 @@
 """The nodes of an expression's syntax tree. The type checker adds types to them.
 
-A node may be in two places of the tree, because a macro may use a part of its input twice.
+A node may occur twice in the tree, because a macro may use a part of its input twice.
 """
 
 from __future__ import annotations

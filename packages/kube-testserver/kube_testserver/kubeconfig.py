@@ -1,4 +1,4 @@
-"""Writes kubeconfig files for servers of this package: one cluster, one user, one context."""
+"""Write kubeconfig files for servers of this package: one cluster, one user, one context."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Respect PodDisruptionBudgets when the plugin `Batch` chooses victims.
 
-By default, budgets only decide between victims that are otherwise equal. The arg `disruptionBudgets` can make budgets
-strict, or turn them off.
+By default (`disruptionBudgets: prefer`), budgets only decide between victims that are equal but for their age.
 
 Differs from KAI and kube-batch, which read no budgets. Source: `filterPodsWithPDBViolation` of kube-scheduler 1.36.
 """

@@ -1,4 +1,4 @@
 """The plugin `Coscheduling`: a group of pods starts with at least its minimum of pods, or not at all.
 
-The rules are those of scheduler-plugins' coscheduling plugin.
+The rules are those of the plugin Coscheduling in kubernetes-sigs/scheduler-plugins.
 """

@@ -1,7 +1,6 @@
 """Remember which searches for victims failed in earlier passes; a pass is a scheduling round over all jobs.
 
-In a full cluster, most passes would repeat the same searches. A failed search is not repeated while this data is
-unchanged:
+A failed search is not repeated while this data is unchanged:
 
 - the nodes: free amounts, answers of filters, and shared GPUs;
 - the queues: amounts and fair shares;

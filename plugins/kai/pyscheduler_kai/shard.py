@@ -1,7 +1,7 @@
 """Convert the spec of a KAI `SchedulingShard` into a scheduler's configuration: actions, KAI's plugins and settings.
 
-Source: KAI-Scheduler `pkg/apis/kai/v1/schedulingshard_types.go`, `pkg/operator/operands/scheduler` (the operator makes
-a configuration and flags from a shard), `cmd/scheduler/app/options` (the flags).
+Source: KAI-Scheduler `pkg/apis/kai/v1/schedulingshard_types.go`, `pkg/operator/operands/scheduler`,
+`cmd/scheduler/app/options`.
 """
 
 from __future__ import annotations

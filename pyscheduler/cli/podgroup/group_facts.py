@@ -1,6 +1,7 @@
 """Columns that other Python packages add to `pyscheduler podgroup`, such as the quota that is reserved for a group.
 
-A class that implements `FactReader` returns the values of one column. `added_commands` describes how to register it.
+A class that implements `FactReader` returns the values of one column.
+`added_commands` describes how to register the class.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Send Events to the API server in the background, so that they do not delay bindings.
 
-As in client-go, repetitions of an event are counted in one Event. If too many events wait to be
-sent, new events are dropped.
+As in client-go, repetitions of an event are counted in one Event.
 Source: client-go `tools/events`.
 """
 

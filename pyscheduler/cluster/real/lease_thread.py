@@ -1,4 +1,4 @@
-"""Runs the `LeaseKeeper`, which renews the Lease, in a thread of its own, because the scheduler may be busy."""
+"""Run the `LeaseKeeper`, which renews the Lease, in a thread of its own, because the scheduler may be busy."""
 
 from __future__ import annotations
 

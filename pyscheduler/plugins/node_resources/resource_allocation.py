@@ -1,7 +1,6 @@
 """For each node, the amounts that resource scores need: allocatable, requested, and requested including the new pod.
 
-If a node has an extended resource only as DRA devices, these devices are counted.
-Differs from kube-scheduler: devices of outdated and of incomplete pools do not count.
+Differs from kube-scheduler: DRA devices in outdated or incomplete pools do not count.
 """
 
 from __future__ import annotations

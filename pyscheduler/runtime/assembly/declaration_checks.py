@@ -1,8 +1,4 @@
-"""When a profile is built, check the kinds that its plugins watch and the permissions that they need.
-
-Without the check, a wrong `watches` or `rbac` of a plugin would fail later, with an error that does not name the
-plugin.
-"""
+"""When a profile is built, check the kinds that its plugins watch and the permissions that they need."""
 
 from __future__ import annotations
 

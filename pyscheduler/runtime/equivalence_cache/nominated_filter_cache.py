@@ -1,4 +1,4 @@
-"""Caches the answers of Filter plugins about nodes that have nominated pods.
+"""Cache the answers of Filter plugins about nodes that have nominated pods.
 
 Without the cache, each attempt would add the nominated pods to the snapshot, run the filters, and remove the pods
 again.
