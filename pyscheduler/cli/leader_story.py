@@ -1,7 +1,4 @@
-"""Ask the scheduler for its configuration, and ask its leading replica why a pod waits.
-
-The question about the pod is repeated if a Service sent it to a replica that does not lead.
-"""
+"""Ask the scheduler for its configuration, and ask its leading replica why a pod waits."""
 
 from __future__ import annotations
 

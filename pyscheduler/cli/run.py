@@ -1,7 +1,4 @@
-"""`pyscheduler run`: run the scheduler on a real cluster.
-
-`flags.run_flags` declares the flags, `flags.effective_config` applies them, `serving.lifecycle` runs the scheduler.
-"""
+"""`pyscheduler run`: run the scheduler on a real cluster."""
 
 from __future__ import annotations
 

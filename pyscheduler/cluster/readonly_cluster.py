@@ -1,7 +1,4 @@
-"""A cluster of objects that were read once, for commands such as `explain`.
-
-The command builds a real scheduler on this cluster.
-"""
+"""A cluster of objects that were read once, for commands such as `explain`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`Reuse`: a plugin declares how long its answers stay valid, so that the scheduler can reuse them for equal pods.
 
-A Job often has thousands of equal pods. The plugin is then called only for nodes for which its answer may have changed.
+A Job often has thousands of equal pods.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compute how many pods like a given pod must fit on nodes before a retry of that pod's group can succeed."""
+"""Compute how many pods with the needs of a given pod must find nodes before its group can start."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
 """backoffQ: pods whose attempt failed, and that must wait before the next attempt.
 
 This wait is the backoff. It doubles with each failure: with the defaults, 1 s, 2 s, 4 s, 8 s, and then always 10 s.
-Rejections and errors are counted separately.
 
 With the feature gate SchedulerPopFromBackoffQ, rejected pods are retried before their backoff is over if activeQ is
-empty. The gate also rounds the end of a backoff down to a whole second.
+empty.
 
-Differs from kube-scheduler: the end is rounded on the scheduler's `Clock`, not on the wall clock.
+Differs from kube-scheduler: with the gate, a backoff ends at a whole second of the `Clock`, not of the wall clock.
 Source: kube-scheduler 1.36, `backoff_queue.go`.
 """
 

@@ -2,7 +2,7 @@
 
 DefaultPreemption searches for victims in the whole cluster (`runtime.preemption.group_search`) and evicts them.
 
-Differs from kube-scheduler: all members that the search places are nominated, not only those that need no victims.
+Differs from kube-scheduler: members that need victims are nominated, too.
 
 Source: kube-scheduler 1.36, `runWorkloadAwarePreemption`.
 """

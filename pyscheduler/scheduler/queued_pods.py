@@ -1,8 +1,6 @@
 """The work that comes from the queue: the next pod, alone or with all pods of its group.
 
-After no node was found for a pod, equal pods return to the queue without an attempt as long as no node has room.
-
-Differs from kube-scheduler, which tries each of the equal pods.
+Differs from kube-scheduler: if a pod found no node, equal pods are not tried while no node has room.
 """
 
 from __future__ import annotations

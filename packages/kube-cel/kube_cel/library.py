@@ -1,7 +1,5 @@
 """CEL's library functions in Python: strings, lists, sets, optional values and regular expressions.
 
-The first argument of a function is the `Meter`, which counts the cost.
-
 Source: cel-go 0.26, `ext`, and Kubernetes 1.36, `k8s.io/apiserver/pkg/cel/library`.
 """
 

@@ -1,6 +1,4 @@
-"""Python types for ResourceSlice, in which drivers publish pools of devices, and for DeviceTaintRule.
-
-A pool may need several slices. A pool is complete if all slices of its newest generation exist.
+"""Python types for ResourceSlice (devices that a driver offers) and DeviceTaintRule.
 
 Source: Kubernetes 1.36, `resource.k8s.io/v1` and `resource.k8s.io/v1beta2`.
 """

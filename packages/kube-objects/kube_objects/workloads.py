@@ -1,7 +1,4 @@
-"""Python types for Service, ReplicaSet and other kinds that select pods.
-
-Default topology spreading uses their selectors.
-"""
+"""Python types for Service, ReplicaSet and other kinds that select pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read cluster objects that are needed to group pods: from watches, else by a request to the API server."""
+"""Read cluster objects that are needed to group pods, from watches or by requests to the API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The action `backfill` of Volcano: place pods that request nothing. Source: Volcano `actions/backfill`."""
+"""The action `backfill` of Volcano: place pods that request nothing.
+
+Source: Volcano `actions/backfill`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Small functions about jobs and pods that Volcano's plugins and actions share. Source: Volcano `api/job_info.go`."""
+"""Small functions about jobs and pods that Volcano's plugins and actions share.
+
+Source: Volcano `api/job_info.go`.
+"""
 
 from __future__ import annotations
 

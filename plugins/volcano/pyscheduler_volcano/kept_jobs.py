@@ -1,4 +1,4 @@
-"""Data about jobs that Volcano's rules keep for the next scheduling round: sums of requests, and sorted lists."""
+"""Keep sorted lists of jobs, and sums of their requests, from one round of Volcano to the next."""
 
 from __future__ import annotations
 

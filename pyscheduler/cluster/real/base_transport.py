@@ -2,7 +2,7 @@
 
 The lease is checked right before a write is sent, because a write may wait for the rate limit first.
 
-Source of the metrics: client-go, `rest/request.go`.
+Source: client-go, `rest/request.go` (metrics).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shows other threads whether an event loop runs, and for how long it has been blocked."""
+"""Show other threads whether an event loop runs, and for how long it has been blocked."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Before a pod is bound, write `allocation` and `reservedFor` into the status of its ResourceClaims.
 
-If the API server does not answer a write, the claim keeps its devices until the scheduler has read the claim again.
-
-Differs from kube-scheduler, which gives these devices to other claims at once.
+Differs from kube-scheduler: after a write without an answer, the claim keeps its devices until it is read again.
 
 Source: kube-scheduler 1.36, `dynamicresources`.
 """

@@ -1,6 +1,5 @@
 """The nodes that the claims of one pod allow, and the devices that these claims would get on each node.
 
-A claim that already has devices allows only nodes that can use these devices.
 Source: kube-scheduler 1.36, `dynamicresources`.
 """
 

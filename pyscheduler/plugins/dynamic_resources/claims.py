@@ -1,4 +1,4 @@
-"""The resource claims of a pod: find them, check whether the pod may use them, and whether they are reserved for it.
+"""Find the resource claims of a pod, and check whether the pod may use them.
 
 Differs from kube-scheduler: a claim that a pod names twice counts once.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/resourceclaim`.

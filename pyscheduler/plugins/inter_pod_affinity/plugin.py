@@ -1,6 +1,6 @@
 """InterPodAffinity at each extension point.
 
-A scheduling cycle adds up counts of matching pods, which the snapshot keeps for each node.
+The snapshot counts the matching pods of each node, and a scheduling cycle adds up the counts.
 Source: kube-scheduler 1.36, `pkg/scheduler/framework/plugins/interpodaffinity`.
 """
 

@@ -1,7 +1,4 @@
-"""Make random histories: steps that create a small cluster, add pods made from a few templates, and cause other events.
-
-The cluster is small so that pods must wait, and many pods are equal so that cached answers are reused.
-"""
+"""Make random histories: steps that create a small cluster, add pods made from templates, and cause other events."""
 
 from __future__ import annotations
 

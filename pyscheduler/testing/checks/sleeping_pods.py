@@ -1,6 +1,6 @@
 """Find pods that would be bound if the scheduler tried them, but wait for an event that never comes.
 
-Usually, a queueing hint of the checked plugin answered SKIP, or the plugin did not register the event.
+The usual cause is a queueing hint that answered SKIP, or an event that the plugin did not register.
 """
 
 from __future__ import annotations

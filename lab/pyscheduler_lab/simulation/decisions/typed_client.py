@@ -1,7 +1,4 @@
-"""The scheduler's client of a `TypedCluster` (a cluster in memory): informers, reads and writes without HTTP.
-
-Requests are delayed as in a simulation with an API server.
-"""
+"""The scheduler's client of a `TypedCluster` (a cluster in memory): informers, reads and writes without HTTP."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Convert protobuf request bodies to JSON: the wire format, and how Kubernetes uses it.
+"""Convert protobuf request bodies to JSON.
 
-A body is four magic bytes and an envelope, which names the kind and contains the object. As in Kubernetes' JSON,
-zero values are left out, except in fields that are pointers in Go.
+A body is four magic bytes and an envelope, which names the kind and contains the object.
 
 `fields.json.gz` has the name and the type of each field: ``s`` text, ``i`` integer, ``t`` boolean, ``f`` floating
 point, ``b`` bytes, a message's name, or a special type such as ``@time``. In front of the type, ``*`` is a pointer,

@@ -1,7 +1,5 @@
 """PersistentVolumeClaim: each claim that names no volume gets a new volume, not tied to a node.
 
-With `WaitForFirstConsumer`, the claim first waits until the scheduler has chosen the node of a pod.
-
 Differs from kube-controller-manager, which first looks for an existing volume.
 """
 

@@ -1,7 +1,4 @@
-"""`JobSpec`: the settings of a job, read from its PodGroup, in one form for all batch systems.
-
-The settings include the queue, the priority class, the minimum number of pods and the sub-groups.
-"""
+"""`JobSpec`: the settings of a job, read from its PodGroup, in one form for all batch systems."""
 
 from __future__ import annotations
 
