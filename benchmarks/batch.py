@@ -1,7 +1,4 @@
-"""Measure the plugin Batch on KAI-Scheduler's own benchmarks, and on a large tree of queues.
-
-Most figures are the CPU time for deciding which pods to place and evict.
-"""
+"""Measure the plugin Batch on KAI-Scheduler's own benchmarks, and on a large tree of queues."""
 
 from __future__ import annotations
 

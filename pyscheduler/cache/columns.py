@@ -1,7 +1,4 @@
-"""Arrays about the nodes of a snapshot, such as their requested CPU. The row of a node is its index in the arrays.
-
-When a node is removed, the last node moves to its row, so that the rows have no gaps.
-"""
+"""Arrays about the nodes of a snapshot, such as their requested CPU. The row of a node is its index in the arrays."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Compare the old and the new version of a pod or node, and return the cluster events that the change causes.
 
-The API server does not say what changed, but plugins register for specific changes, such as a node's label.
+The API server does not say what changed, but plugins register for changes of certain fields, such as a node's labels.
 Source: kube-scheduler 1.36, `pkg/scheduler/framework/events.go`, with its default feature gates.
 """
 

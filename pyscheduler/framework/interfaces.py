@@ -1,8 +1,7 @@
 """One class for each extension point; a plugin inherits those that it implements.
 
 The scheduler makes a plugin once per profile, with its args and its `Handle`. The methods run on the event loop and
-must not block it. `post_filter`, `pre_bind`, `bind` and `post_bind` may be `async def`. The last three run in the pod's
-binding cycle, while other pods are scheduled and bound.
+must not block it. `post_filter`, `pre_bind`, `bind` and `post_bind` may be `async def`.
 
 An exception in a plugin method usually becomes an ERROR status. The pod is then retried after a backoff.
 Methods that take all nodes at once, such as `filter_nodes`, are pyscheduler's own.

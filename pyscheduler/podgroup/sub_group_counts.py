@@ -1,4 +1,4 @@
-"""Counts the members of each sub-group by state. A sub-group is a part of a group, and has a minimum of its own."""
+"""Count the members of each sub-group by state. A sub-group is a part of a group, and has its own minimum of pods."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Log the contents of cache and queue, and compare them with the API server.
 
-Only differences that last for two seconds are reported, because a change may arrive late.
-
 Differs from kube-scheduler, which compares the cache only with the informers' copies.
 Source: kube-scheduler 1.36, `backend/cache/debugger`.
 """

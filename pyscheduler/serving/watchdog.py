@@ -4,8 +4,6 @@ The thread receives SIGTERM and SIGINT. The first signal starts a graceful shutd
 program at once. The thread also ends the program if the shutdown takes too long, or if the lease is lost while the loop
 is blocked.
 
-Code that keeps the interpreter lock (GIL) stops this thread, too. Then a timer ends the program with SIGALRM.
-
 Differs from kube-scheduler, in which a plugin that never returns keeps the lease for ever.
 """
 

@@ -1,6 +1,6 @@
 """kube-scheduler's metric families: names, labels, stability, help and buckets, as its `/metrics` page shows them.
 
-This module is a table; `metrics` records the values. Names that begin with `pyscheduler_` are pyscheduler's own.
+This module is a table; `metrics` records the values.
 Sources: kube-scheduler 1.36, `pkg/scheduler/metrics`; k8s.io/component-base; k8s.io/apiserver.
 """
 

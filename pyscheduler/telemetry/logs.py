@@ -1,7 +1,4 @@
-"""Format log records as lines: text with key=value fields, or JSON.
-
-The JSON formatter parses the fields `key=value` from the text of the message.
-"""
+"""Format log records as lines: text with key=value fields, or JSON."""
 
 from __future__ import annotations
 

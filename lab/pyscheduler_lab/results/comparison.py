@@ -1,6 +1,6 @@
 """Compare policies (scheduler profiles) by the means of their results over several seeds, with 95 % intervals.
 
-A seed changes the order of simultaneous jobs. The difference between two policies is averaged over the seeds.
+A seed changes the order of simultaneous jobs.
 """
 
 from __future__ import annotations

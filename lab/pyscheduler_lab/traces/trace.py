@@ -1,7 +1,4 @@
-"""A trace: jobs in order of arrival, with the source of the data.
-
-`Trace.read` takes the name of a trace that comes with the lab, or a path.
-"""
+"""A trace: jobs in order of arrival, with the source of the data."""
 
 from __future__ import annotations
 

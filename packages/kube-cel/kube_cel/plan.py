@@ -1,7 +1,4 @@
-"""Turn a checked syntax tree into Python functions that evaluate it.
-
-Each function returns a value, or raises `CelError`.
-"""
+"""Turn a checked syntax tree into Python functions that evaluate it."""
 
 from __future__ import annotations
 

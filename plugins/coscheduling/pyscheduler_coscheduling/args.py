@@ -1,6 +1,6 @@
 """The args of `Coscheduling` in the configuration file.
 
-Sources: `CoschedulingArgs` and its validation in scheduler-plugins; the arguments of podgroup-scheduler-framework.
+Sources: the projects scheduler-plugins (`CoschedulingArgs` and its validation) and podgroup-scheduler-framework.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ their nodes. The other members of the gang are then refused until a new round be
 once. If a member of a NonStrict gang does not fit, the others keep their nodes. If a member waits longer than the wait
 time of its gang, all unbound members of the gang group are refused.
 
-The plugin follows Koordinator's design documents. Koordinator's program has no rounds.
+The plugin follows Koordinator's design documents.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The preset `kai`: the actions and plugins of KAI-Scheduler, and the ones that run by default.
+"""The preset `kai`: the actions and plugins of KAI-Scheduler, and which of them run by default.
 
 Sources: KAI-Scheduler `pkg/scheduler/conf_util/scheduler_conf_util.go` and `pkg/apis/kai/v1/schedulingshard_types.go`.
 """

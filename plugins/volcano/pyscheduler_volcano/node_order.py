@@ -1,4 +1,4 @@
-"""Apply the weights set for `nodeorder`, a plugin of Volcano and kube-batch, to the score plugins of a profile.
+"""Give a profile's score plugins the weights of `nodeorder`, a plugin of Volcano and kube-batch.
 
 Source: Volcano and kube-batch, `pkg/scheduler/plugins/nodeorder/nodeorder.go`.
 """

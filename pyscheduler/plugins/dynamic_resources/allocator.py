@@ -1,6 +1,5 @@
 """The allocator: given a node, it finds the devices that the claims of a pod would get there.
 
-Nodes share one search if their devices are equal in everything that matters to the claims.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating`.
 """
 

@@ -1,4 +1,4 @@
-"""Equivalence keys: a plugin that sets `reuse` must give equal answers for pods with equal keys."""
+"""Make the equivalence key of a pod: pods with equal keys share cached answers of plugins."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Kubernetes' own kinds for groups of pods, Workload and PodGroup: API resources and validation.
 
-An `EmbeddedCluster` serves these kinds only with the argument `pod_groups=True`.
-
 Source: Kubernetes 1.36, `pkg/registry/scheduling`, `pkg/apis/scheduling/v1alpha2/zz_generated.validations.go`.
 """
 

@@ -1,7 +1,6 @@
 """Answer a GET of a collection: list options, consistent pages, and the list itself.
 
-All pages show the objects as they were when the first page was read. If the server no longer has this version, the
-client gets 410, and a token to continue with the newest version.
+All pages show the objects as they were when the first page was read.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rules for MIG partitions of GPUs.
 
-Pods that share a GPU avoid nodes with MIG partitions. In queues, a partition `3g.20gb` counts as 3 GPUs.
+Pods that share a GPU avoid nodes with MIG partitions.
 
 Source: KAI-Scheduler, `pkg/scheduler/api/node_info` (PredicateByNodeResourcesType), `pkg/scheduler/api/common_info`.
 """

@@ -1,7 +1,4 @@
-"""Parse values from the objects of queues and pod groups.
-
-A bad value raises no error.
-"""
+"""Parse values from the objects of queues and pod groups, with a warning for each bad value."""
 
 from __future__ import annotations
 

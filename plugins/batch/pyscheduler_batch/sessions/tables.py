@@ -1,7 +1,4 @@
-"""The cluster as tables of queues, jobs, tasks (pods) and nodes, kept from one scheduling round to the next.
-
-A round rebuilds only the jobs that changed.
-"""
+"""The cluster as tables of queues, jobs, tasks (pods) and nodes, kept from one scheduling round to the next."""
 
 from __future__ import annotations
 
