@@ -1,4 +1,4 @@
-"""Measure `pyscheduler` as a program: start, change of leader, memory, the demo, and `pyscheduler lab`."""
+"""Measure the program `pyscheduler`: how long its commands take, and how much memory `run` needs."""
 
 from __future__ import annotations
 

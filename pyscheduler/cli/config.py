@@ -1,4 +1,4 @@
-"""`pyscheduler config`: check a configuration; print it with all defaults, or the permissions or CRDs that it needs."""
+"""`pyscheduler config`: check a configuration; print it, the permissions that it needs, or the CRDs of its plugins."""
 
 from __future__ import annotations
 

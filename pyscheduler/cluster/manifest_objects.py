@@ -1,7 +1,4 @@
-"""Read objects from manifests (YAML or JSON), for commands such as `explain`.
-
-`admit` checks pods and fills in defaults, as an API server would.
-"""
+"""Read objects from manifests (YAML or JSON), for commands such as `explain`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Check the flags of `pyscheduler run` and apply them to the configuration.
 
-Differs from kube-scheduler: the log names deprecated flags that are ignored because of a configuration file.
+Differs from kube-scheduler: the log names deprecated flags that have no effect because of `--config`.
 Source: kube-scheduler 1.36, `cmd/kube-scheduler/app/options`, and `Validate` in apiserver and component-base.
 """
 

@@ -1,4 +1,4 @@
-"""Inspect code that the scheduler calls: its origin, the number of its arguments, and the object on which it runs."""
+"""Inspect code that the scheduler calls: its origin, the number of its arguments, and its `self`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`Stories`: the interface through which the scheduler reports why each pod waits.
 
-`pyscheduler.stories` records the reasons. The methods are called several times per pod, so they must be cheap.
+`pyscheduler.stories` records the reasons.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 `runtime.preemption` searches for victims, chooses the node and evicts. This module keeps the preempting pod out of the
 active queue until its victims have been evicted.
 
-Differs from kube-scheduler: with the arg `protectQuorum`, preemption spares the minimum of a pod group.
+Differs from kube-scheduler: with the arg `protectQuorum`, preemption protects pods that a group needs for its minimum.
 Source: kube-scheduler 1.36, `plugins/defaultpreemption`.
 """
 

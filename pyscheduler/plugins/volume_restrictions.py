@@ -1,7 +1,5 @@
 """VolumeRestrictions: reject nodes if another pod uses a volume that only one pod may use.
 
-A GCE, AWS, iSCSI or Ceph disk in a pod's spec can usually be mounted by one pod per node. A ReadWriteOncePod claim can
-be used by one pod in the cluster.
 Source: kube-scheduler 1.36, `volumerestrictions`.
 """
 

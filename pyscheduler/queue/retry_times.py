@@ -1,7 +1,4 @@
-"""The times at which plugins want rejected pods to be retried (`Status.retry_after_seconds`).
-
-Each retry happens at the exact time, for example when a maintenance window begins.
-"""
+"""The times at which plugins want rejected pods to be retried (`Status.retry_after_seconds`)."""
 
 from __future__ import annotations
 

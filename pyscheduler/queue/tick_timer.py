@@ -1,7 +1,6 @@
 """A timer that fires at the first tick after a pod's wait is over; ticks are, for example, one second apart.
 
-kube-scheduler checks its queue at every tick. Here, no timer is set while no pod waits, so an empty queue costs
-nothing.
+kube-scheduler checks its queue at every tick. This timer is set only while a pod waits.
 """
 
 from __future__ import annotations

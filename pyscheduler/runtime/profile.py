@@ -1,7 +1,4 @@
-"""A running profile: the methods by which the scheduler calls the plugins of the profile.
-
-Most `run_*` methods call the plugins of one extension point.
-"""
+"""A running profile: the methods by which the scheduler calls the plugins of the profile."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 The HTTPS port adds pages for authorized users, such as flags, status and profiling.
 
-Differs from kube-scheduler: DELETE of /metrics, which resets counts, is refused.
-
+Differs from kube-scheduler: DELETE of /metrics is refused.
 Source: newEndpointsHandler in cmd/kube-scheduler/app/server.go.
 """
 

@@ -1,4 +1,4 @@
-"""`/debug/state`: the number of pods in each queue, and one page of the waiting pods and of the nodes."""
+"""The page `/debug/state`: the sizes of the queues, the pods that wait, and the nodes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Rule 2 of the audit of a batch scheduler: no binding exceeds a limit of the pod's queue, or of the queues above it.
-
-In KAI, non-preemptible pods must also stay within the quotas of these queues.
-"""
+"""Rule 2 of the audit of a batch scheduler: no binding exceeds a limit of the pod's queue or of a queue above it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 """Rule 5 of the audit of a batch scheduler: fair shares justify each reclaim.
 
 A reclaim evicts pods of one queue for a job of another.
-
-The scheduler may have based its decision on a slightly older state of the cluster. So the rule computes the shares for
-several states; one that justifies the reclaim is enough.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Rule 9 of the audit of a batch scheduler: the status of a queue shows the sums of its pods' requests.
-
-A queue is checked only when its pods have not changed for a while, because its status is written later.
-"""
+"""Rule 9 of the audit of a batch scheduler: the status of a queue shows the sums of its pods' requests."""
 
 from __future__ import annotations
 

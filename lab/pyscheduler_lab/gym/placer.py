@@ -1,7 +1,4 @@
-"""Place pods on chosen nodes with the plugins of a profile.
-
-Reserve and Permit plugins run; PreBind and Bind plugins do not.
-"""
+"""Place pods on chosen nodes with the plugins of a profile."""
 
 from __future__ import annotations
 

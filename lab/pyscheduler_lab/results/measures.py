@@ -1,4 +1,4 @@
-"""Arrays about the jobs of a simulation. The module `columns` computes its numbers from these arrays.
+"""Arrays about the jobs of a simulation, from which `columns` computes results such as the mean wait.
 
 A *run* of a job begins when its minimum of workers is bound. It ends with the job, or when an eviction leaves fewer
 bound workers than this minimum.

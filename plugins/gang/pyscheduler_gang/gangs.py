@@ -1,7 +1,4 @@
-"""Keep a record of each gang of a scheduler, and check whether a gang has enough members.
-
-Members of one gang may name different profiles, so the plugins of all profiles share these records.
-"""
+"""Keep a record of each gang of a scheduler, and check whether a gang has enough members."""
 
 from __future__ import annotations
 

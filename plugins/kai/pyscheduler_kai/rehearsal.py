@@ -1,7 +1,4 @@
-"""Compute whether a waiting job finds room after planned evictions, without simulating the placements.
-
-Most plans fail, because the evicted jobs are placed before the waiting job and take the room back.
-"""
+"""Compute whether a waiting job finds room after planned evictions, without simulating the placements."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The statuses, events and metrics that KAI's users expect.
 
-Sources: KAI-Scheduler `pkg/queuecontroller` with its metrics, `pkg/scheduler/metrics`.
+Sources: KAI-Scheduler, `pkg/queuecontroller` and `pkg/scheduler/metrics`.
 """
 
 from __future__ import annotations

@@ -3,9 +3,6 @@
 A *scenario* is a set of victims; a *generator* proposes scenarios. The solver evicts the victims in a simulation. It
 accepts a scenario if the job's pods then find nodes and the action allows the evictions.
 
-The solver makes room for 1 pod of the job first, then for 2, 4 and so on. After a failure, a binary search finds the
-largest number.
-
 Source: KAI-Scheduler, `actions/common/solvers` (`job_solver.go`, `by_pod_solver.go`) and `actions/common/action.go`.
 """
 

@@ -4,7 +4,7 @@ A HyperNode is a named set of nodes; a low tier means that its nodes are close t
 mode `hard` runs in one HyperNode of tier `highestTierAllowed` or lower. In mode `soft`, the job may use the whole
 cluster. HyperNodes of a low tier are tried first.
 
-Differs from Volcano: the first HyperNode that can take the job is used, and the job does not preempt or reclaim.
+Differs from Volcano: the first HyperNode that can take the job is used, not the best one.
 
 Source: Volcano `plugins/network-topology-aware`.
 """

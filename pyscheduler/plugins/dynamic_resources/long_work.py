@@ -3,7 +3,6 @@
 A call of Filter may spend up to about 20 ms on a pod's search. If that is not enough, the pod waits, and the search
 continues in small parts between other tasks. Then the pod is retried and uses the results.
 
-The arg `filterTimeout` limits the total time of a pod's search.
 Differs from kube-scheduler, in which a cycle lasts as long as its search.
 """
 

@@ -1,6 +1,5 @@
 """Find the volumes that CSI drivers must attach for a pod, and the driver of each.
 
-A claim without a volume counts towards the limit of the driver that will provision its volume.
 Source: kube-scheduler 1.36, `nodevolumelimits`.
 """
 

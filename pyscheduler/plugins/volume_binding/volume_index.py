@@ -1,8 +1,4 @@
-"""An index of PersistentVolumes: free volumes by storage class, other volumes by the claim that they name.
-
-Most free volumes can be used only on one host or in one zone. For fast look-up, the index groups these volumes by the
-label of the host or zone.
-"""
+"""An index of PersistentVolumes: free volumes by storage class, other volumes by the claim that they name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Find the installed plugins: the entry points of the group `pyscheduler`, including pyscheduler's own plugins.
-
-If a Python package cannot be loaded, only profiles that name a plugin of this package fail.
-"""
+"""Find the installed plugins: the entry points of the group `pyscheduler`, including pyscheduler's own plugins."""
 
 from __future__ import annotations
 

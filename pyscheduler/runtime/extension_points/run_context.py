@@ -1,7 +1,4 @@
-"""Notes of the runtime about one scheduling cycle, for example the plugins to skip at Filter or Score.
-
-The notes are in the cycle's `CycleState`.
-"""
+"""Notes of the runtime about one scheduling cycle, for example the plugins to skip at Filter or Score."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Run a history (random steps on a cluster) with a plugin.
-
-`observe` checks the plugin at each step. `decide` returns the state of each pod after each step.
-"""
+"""Run a history (random steps on a cluster) with a plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of built-in resources. A row has the properties that one resource has in kube-apiserver."""
+"""The table of built-in resources."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The subresource `scale` (autoscaling/v1): the number of replicas that an object has and should have.
-
-A write of the scale sets one field of the object.
-"""
+"""The subresource `scale` (autoscaling/v1): the number of replicas that an object has and should have."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The fields of built-in kinds: their names, their types and their merge keys.
 
-The schemas come from Kubernetes' own OpenAPI documents (see NOTICE). The server derives from them:
+The schemas come from Kubernetes' own OpenAPI documents (see NOTICE). The server uses them to:
 
-- the types that an object must fit (`structs`, `shapes`)
-- the unknown fields of an object (`unknown_fields`)
-- the lists that a strategic patch merges (`merge_keys`)
-- the paths of fields in `metadata.managedFields` (`field_paths`, `managed_fields`)
-- the output of `kubectl explain`
+- check the types in an object (`structs`, `shapes`)
+- find unknown fields (`unknown_fields`)
+- merge lists in a strategic patch (`merge_keys`)
+- list the paths of fields in `metadata.managedFields` (`field_paths`, `managed_fields`)
+- answer `kubectl explain`
 """
