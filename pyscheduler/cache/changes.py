@@ -1,6 +1,6 @@
 """Record which nodes of a snapshot changed. Each node is a row of the snapshot's arrays.
 
-Code that stores data for each row asks which rows changed since it last asked, and updates only these rows.
+A cache with data for each row asks which rows changed, and updates only these rows.
 """
 
 from __future__ import annotations

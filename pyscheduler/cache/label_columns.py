@@ -1,7 +1,4 @@
-"""The labels of all nodes, in one array for each label key that a plugin has read.
-
-Nodes have many labels, and plugins read few of them. So an array is made when a plugin first reads a key.
-"""
+"""The labels of all nodes, in one array for each label key that a plugin has read."""
 
 from __future__ import annotations
 

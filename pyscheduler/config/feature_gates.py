@@ -1,7 +1,4 @@
-"""Parse `--feature-gates A=true,B=false` as kube-scheduler 1.36 does.
-
-Features that pyscheduler does not implement stay off, even if the flag enables them.
-"""
+"""Parse `--feature-gates A=true,B=false` as kube-scheduler 1.36 does."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ component.
 
 Differs from kube-scheduler: gates in `NOT_IMPLEMENTED` stay off, with a warning, whatever the flag says.
 
-Source: kube-scheduler 1.36 (started without `--emulated-version`): pkg/features, and the gates of apiserver,
-apiextensions-apiserver, client-go and component-base that kube-scheduler registers.
+Source: Kubernetes 1.36, `pkg/features`, and the gates of apiserver, apiextensions-apiserver, client-go and
+component-base.
 """
 
 from __future__ import annotations

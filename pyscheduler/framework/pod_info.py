@@ -1,7 +1,4 @@
-"""`PodInfo` (a pod with values that are computed once) and `QueuedPodInfo` (a pod in the scheduling queue).
-
-`PodInfo` is immutable.
-"""
+"""`PodInfo` (a pod with values that are computed once) and `QueuedPodInfo` (a pod in the scheduling queue)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Write the status of PodGroups, such as phase and counts.
 
-Differs from the PodGroup controller of scheduler-plugins, which also counts pods with the same label in other
-namespaces.
+Differs from scheduler-plugins: pods with the same label in other namespaces do not count.
 Sources: `podgroup_controller.go` of scheduler-plugins, `podgroup.go` of Koordinator; kube-batch's design of PodGroups.
 """
 

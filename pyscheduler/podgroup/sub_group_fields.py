@@ -1,4 +1,4 @@
-"""Reads the sub-groups (parts of a group with minimums of their own) from the PodGroup objects of KAI and Volcano."""
+"""Read the sub-groups (parts of a group with minimums of their own) from the PodGroup objects of KAI and Volcano."""
 
 from __future__ import annotations
 

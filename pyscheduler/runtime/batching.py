@@ -1,6 +1,6 @@
 """Opportunistic batching: equal pods that follow each other share one list of nodes, sorted by score.
 
-If the previous pod filled its node, the next pod tries the best node of the list first.
+The next pod uses the list only if the previous pod filled its node.
 
 Differs from kube-scheduler: pyscheduler drops the list after a node was added or deleted.
 Source: kube-scheduler 1.36, `framework/runtime/batch.go`.

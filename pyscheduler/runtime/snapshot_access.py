@@ -1,4 +1,4 @@
-"""The lock of the snapshot: while one asyncio task uses the snapshot, no other task changes or updates it.
+"""The lock of the snapshot: while one asyncio task uses the snapshot, no other task changes it.
 
 All tasks run in one thread. But while a scheduling cycle awaits an answer, for example of an extender, other tasks run.
 """

@@ -1,7 +1,6 @@
 """Generate a self-signed certificate that is valid for one year.
 
-As a program, the module writes certificate and key to standard output. It imports nothing else of this package, so that
-it starts quickly.
+As a program, the module writes certificate and key to standard output.
 
 Source: SecureServingOptions.MaybeDefaultWithSelfSignedCerts in apiserver's server/options.
 """

@@ -1,7 +1,6 @@
 """The results of a sweep (simulations of many combinations of traces, clusters, profiles and seeds), as a table.
 
 A row has the mean results over all seeds, for one trace, one cluster, and one profile with its weights.
-It also has 95 % intervals, and the difference to the first row of the same trace and cluster.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Node selectors: compile the required and preferred terms of a pod, and match nodes against them.
-
-A node selector matches if one of its terms matches.
-"""
+"""Node selectors: compile the required and preferred terms of a pod, and match nodes against them."""
 
 from __future__ import annotations
 

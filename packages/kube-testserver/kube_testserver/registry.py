@@ -1,8 +1,7 @@
 """Create, update and delete objects in the store, and apply the rules for writes.
 
 A write reads the stored object, builds the next one from it, and replaces it. No other write happens in between. A
-request is refused as a conflict if it names another version or uid than the stored object has. A write that changes
-nothing is skipped and causes no event.
+request is refused as a conflict if it names another version or uid than the stored object has.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The objects of the embedded API server, and a log of their latest changes.
 
 One counter numbers all writes, like etcd's revision. The objects of one resource are a *collection*. Each collection
-has a *log* of its latest changes, from which watches read. A request for an older version gets the error 410.
-
-An object is kept as JSON bytes, encoded once per version.
+has a *log* of its latest changes, from which watches read. A request for a version
+that the log no longer covers gets the error 410.
 
 The store has no locks: all calls come from one thread.
 """

@@ -2,8 +2,7 @@
 
 A label of an object names its pool. A profile without a pool of its own takes the objects without this label.
 
-Source: KAI-Scheduler `pkg/scheduler/conf/scheduler_conf.go` (GetLabelSelector), `cache/cluster_info/data_lister`
-(selection of objects) and `scheduler_util` (readiness of nodes).
+Source: KAI-Scheduler `pkg/scheduler/conf/scheduler_conf.go`, `cache/cluster_info/data_lister`, `scheduler_util`.
 """
 
 from __future__ import annotations

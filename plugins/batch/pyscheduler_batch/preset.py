@@ -1,7 +1,4 @@
-"""`Preset`: the defaults of one batch system, such as KAI, and the names that its configuration may use.
-
-The defaults are a list of actions (`allocate`, `reclaim` ...) and a list of tiers (groups of the system's plugins).
-"""
+"""`Preset`: the actions and plugins of one batch system, such as KAI, and which of them are enabled by default."""
 
 from __future__ import annotations
 

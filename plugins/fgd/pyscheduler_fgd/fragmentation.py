@@ -1,7 +1,7 @@
 """Fragmentation: the part of a node's free GPUs that typical tasks cannot use.
 
 A typical task is a frequent kind of pod. If a task cannot run on the node, or needs no GPU, all free GPUs count as
-fragmentation. If the task can run, only the free parts of GPUs that are too small for it count. The fragmentation of
+fragmentation. If the task can run, a free part of a GPU counts if it is too small for the task. The fragmentation of
 the node is the average over the typical tasks.
 
 Source: Weng et al., USENIX ATC 2023, section 4.1.

@@ -4,8 +4,7 @@ Differs from Volcano's session:
 
 - Two amounts count as equal if they differ by less than 10 millicores, 10 MiB, or 0.01 of another resource.
 - A job with fewer pods than its minimum does not take part in the round.
-- A later plugin can only shorten the list of victims.
-- Once enough tasks (pods) of a job have nodes, each further task is bound as soon as it has a node.
+- When enough pods of a job have nodes, each further pod is bound at once.
 
 Source: kube-batch `framework/session.go`, `framework/session_plugins.go`.
 """

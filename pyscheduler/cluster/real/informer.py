@@ -3,7 +3,7 @@
 An informer lists the objects, then watches from the version of the list. When a watch ends, the next watch continues
 from the latest version. If that is not possible, the informer lists again, and the handlers get the differences.
 
-Differs from kube-scheduler: pyscheduler works without a built-in kind whose API group or version is not served.
+Differs from kube-scheduler: if the API server does not serve a built-in kind, pyscheduler runs without this kind.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Converts error answers of the API server to exceptions (`APIError` and its subclasses).
+"""Convert error answers of the API server to exceptions (`APIError` and its subclasses).
 
 A 404 from a proxy is not a `NotFoundError`, because the object may still exist.
 """

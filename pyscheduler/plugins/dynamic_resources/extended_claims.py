@@ -1,9 +1,9 @@
 """Make the ResourceClaim through which a pod gets devices for its extended resources.
 
-If a node's `allocatable` lacks such a resource, the pod gets devices of a device class there. The claim is in memory
+On a node whose `allocatable` lacks such a resource, the pod gets devices of a device class. The claim is in memory
 until PreBind writes it to the API server.
 
-Differs from kube-scheduler: if a node's `allocatable` has all these resources, pyscheduler makes no claim.
+Differs from kube-scheduler: if a node itself offers all these resources, pyscheduler makes no claim.
 Source: kube-scheduler 1.36, `dynamicresources/extendeddynamicresources.go`.
 """
 

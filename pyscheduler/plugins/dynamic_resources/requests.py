@@ -1,4 +1,4 @@
-"""Checks the requests of claims, and converts them to the form that the allocator uses.
+"""Check the requests of claims, and convert them to the form that the allocator uses.
 
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating`.
 """

@@ -3,11 +3,9 @@
 The alternatives of a request are tried in the order of preference. The first full solution is taken. These shortcuts do
 not change the solution:
 
-* The devices of a request are chosen in ascending order only, because their order within the request does not matter.
+* The same devices are not tried again in another order.
 * A device is skipped if the search has already failed with an equal device.
 * A request fails at once if fewer devices are left than it still needs.
-
-Each step is a generator, not a recursive call, because a claim for many devices would need deep recursion.
 
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go`.
 """

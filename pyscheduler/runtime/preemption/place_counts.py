@@ -1,6 +1,6 @@
 """Choose the victims for a group by counting how many pods of the group fit, without running filters.
 
-The pods must be alike, and their filters must depend only on the node object and its free resources.
+The pods of the group must be equal, and their filters must depend only on the node object and its free resources.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Most lists of a patch replace the object's list. Some lists are merged by a key, such as containers by name, and a few
 lists of strings are merged as sets. `kube_testserver.schema.merge_keys` names these lists.
-
-The order of a merged list is the same as in kube-apiserver.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Defaults and validation of the configurations of admission webhooks.
 
-Source: Kubernetes 1.36, `pkg/apis/admissionregistration`. Differs from Kubernetes: a `url` may begin with `http://`, so
-that a test needs no certificate.
+Differs from Kubernetes: a `url` may begin with `http://`, so that a test needs no certificate.
+Source: Kubernetes 1.36, `pkg/apis/admissionregistration`.
 """
 
 from __future__ import annotations

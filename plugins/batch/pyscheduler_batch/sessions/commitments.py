@@ -14,7 +14,7 @@ job, gangs would stay partly bound, and jobs would evict each other without end.
     evicted   one of its tasks is evicted        it may not evict the jobs that     something changes from outside,
                                                  took its room                      or the eviction fails
     back      a job that was evicted is placed   it is not evicted                  it is no longer "evicted", and
-                                                                                    its rest (see below) has ended
+                                                                                    its backoff has ended
 
     in parts  a binding of a gang is lost while  the nodes of lost tasks are        no task is lost, or no task is
               other tasks are bound              promised to it                     bound; after 60 s it is "late"
@@ -24,9 +24,8 @@ job, gangs would stay partly bound, and jobs would evict each other without end.
               tasks
 
 - A promise lasts 60 s, plus the grace period of the pods that are evicted for the job.
-- A task (a pod of the job) is *lost* if its binding failed, or if it waits because its queue is at the limit.
-- A backoff lasts 10 s, doubled each time, at most 10 minutes. The *rest* of an evicted job is such a backoff, or 10
-  minutes if the job was moved to other nodes.
+- A task (a pod of the job) is *lost* if its binding failed, or must wait until its queue is below its limit.
+- A backoff lasts 10 s, doubled each time, at most 10 minutes. After a move to other nodes, it is 10 minutes.
 - A change from outside is, for example, a new job, a changed node, or a pod that ends without an eviction.
 """
 
