@@ -3,8 +3,7 @@
 A plugin records how many pods of the group need room together (`AfterFailure.room_for`), for example 8. After an event
 that may help one of these pods, the scheduler estimates how many of them have room. If 8 have room, the pod is retried.
 
-Differs from kube-scheduler: with the feature gate SchedulerPopFromBackoffQ, kube-scheduler retries a rejected pod in
-backoff as soon as activeQ is empty.
+Differs from kube-scheduler, which retries pods in backoff as soon as activeQ is empty (SchedulerPopFromBackoffQ).
 """
 
 from __future__ import annotations

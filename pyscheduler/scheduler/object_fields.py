@@ -1,6 +1,6 @@
 """Decode fields of pods and nodes that pyscheduler itself does not read, for plugins that need them.
 
-A plugin's `pod_fields` and `node_fields` list the types to decode. `handle.fields` returns the decoded fields.
+A plugin declares types in `pod_fields` and `node_fields`, and reads the decoded fields with `handle.fields`.
 """
 
 from __future__ import annotations

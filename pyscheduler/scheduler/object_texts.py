@@ -1,6 +1,6 @@
 """Pods and nodes in JSON for extenders, as the API server sends them but without `managedFields`.
 
-The scheduler decodes only the fields that it reads. So it also keeps the JSON texts of objects that its extenders need.
+Extenders may need all fields of an object, but the scheduler decodes only the fields that it reads.
 """
 
 from __future__ import annotations

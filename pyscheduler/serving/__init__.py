@@ -1,1 +1,1 @@
-"""A scheduler as a server process: its start and end, its ports, and who may access them."""
+"""A scheduler as a server process: its start and end, its ports, and the permissions to access them."""

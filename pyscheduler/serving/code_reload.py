@@ -1,7 +1,4 @@
-"""Restart the process when the code of a plugin changes: `pyscheduler run --reload`, for development.
-
-The Python files of loaded packages are watched, except for site-packages and the standard library.
-"""
+"""Restart the process when the code of a plugin changes: `pyscheduler run --reload`, for development."""
 
 from __future__ import annotations
 

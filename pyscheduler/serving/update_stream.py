@@ -1,7 +1,4 @@
-"""`/debug/stream`: server-sent events about each change of the reasons why pods wait.
-
-If 1,000 changes wait for a slow reader, the oldest change is dropped.
-"""
+"""`/debug/stream`: server-sent events about each change of the reasons why pods wait."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""95 % confidence intervals of a mean over a few random seeds, by Student's t distribution.
-
-With so few values, intervals from a percentile bootstrap would be too narrow.
-"""
+"""95 % confidence intervals of a mean over a few random seeds, by Student's t distribution."""
 
 from __future__ import annotations
 

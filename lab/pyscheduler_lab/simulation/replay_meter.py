@@ -1,6 +1,6 @@
 """Measure a replay of a job trace: the state of each job, and the GPUs in use over time.
 
-A pod *holds* its GPUs while it has a node. GPUs are *used* only after enough workers of the job are bound.
+A pod *holds* its GPUs while it has a node. The GPUs are *used* once the job's minimum of workers is bound.
 """
 
 from __future__ import annotations

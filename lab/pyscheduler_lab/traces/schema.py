@@ -1,7 +1,4 @@
-"""The schema of trace files: each row is one job.
-
-Columns that the schema does not know are copied to the results.
-"""
+"""The schema of trace files: each row is one job."""
 
 from __future__ import annotations
 

@@ -3,10 +3,9 @@
 The first of these that exists is used:
 
 1. `--profile`: one profile that schedules all pods
-2. `--config`
+2. `--config`: a configuration file
 3. the configuration in a file that pyscheduler's `/debug/snapshot` wrote
-4. a profile for each `schedulerName` in the dump: for a batch system, the system's defaults; for others,
-   kube-scheduler's default profile
+4. for each `schedulerName` in the dump, the default profile of that batch system or of kube-scheduler
 """
 
 from __future__ import annotations

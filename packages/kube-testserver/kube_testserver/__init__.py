@@ -1,4 +1,4 @@
-"""A Kubernetes API server in memory: for tests, simulation and demos, and for `kubectl`.
+"""A Kubernetes API server in memory, for tests, simulations and demos.
 
 It behaves as kube-apiserver 1.36, as far as schedulers and `kubectl` depend on it. Its parts, outermost first:
 

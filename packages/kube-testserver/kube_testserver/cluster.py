@@ -1,7 +1,6 @@
 """An API server in memory, with methods to add and read objects.
 
-Objects are decoded JSON, as in a manifest. `EmbeddedCluster.add` checks an object and fills in defaults, as a POST
-does.
+Objects are decoded JSON, as in a manifest.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The pytest fixture `kube_server`, registered by the `pytest11` entry point.
-
-The fixture imports the server only when a test uses it, because pytest loads this module in every run.
-"""
+"""The pytest fixture `kube_server`, registered by the `pytest11` entry point."""
 
 from __future__ import annotations
 

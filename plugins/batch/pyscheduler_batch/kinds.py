@@ -1,4 +1,4 @@
-"""Kinds that the plugin `Batch` reads besides groups and queues, and the RBAC rules for its writes."""
+"""Kinds that the plugin `Batch` reads besides groups and queues, and the RBAC rules for the plugin's writes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`GpuPolicy`: the base class of the six score plugins in this package.
-
-It keeps the scores of a node for each kind of request, until the node changes.
-"""
+"""`GpuPolicy`: the base class of the six score plugins in this package."""
 
 from __future__ import annotations
 

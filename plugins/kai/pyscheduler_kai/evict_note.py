@@ -1,4 +1,7 @@
-"""The texts of the events that announce evictions. Source: KAI-Scheduler `api/unschedule_info.go`."""
+"""The texts of the events that announce evictions.
+
+Source: KAI-Scheduler `api/unschedule_info.go`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugins of KAI that need little or no code here, such as the two that propose victims for evictions.
+"""Plugins of KAI that need little or no code here.
 
 Some have no effect, and exist only so that configuration files of KAI are valid.
 

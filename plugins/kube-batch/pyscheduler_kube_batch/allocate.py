@@ -1,4 +1,7 @@
-"""The action `allocate` of kube-batch: place waiting jobs on free resources. Source: kube-batch `actions/allocate`."""
+"""The action `allocate` of kube-batch: place waiting jobs on free resources.
+
+Source: kube-batch `actions/allocate`.
+"""
 
 from __future__ import annotations
 

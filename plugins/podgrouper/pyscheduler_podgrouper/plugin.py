@@ -1,7 +1,7 @@
 """`PodGrouper`: makes a pod group for each workload, and makes the workload's pods members of the group.
 
-Only the leader does this. Pods of the plugin's profile wait at PreEnqueue until they are grouped, because a pod of a
-gang must not be scheduled alone.
+Pods of the plugin's profile wait at PreEnqueue until they are grouped, because a pod of a gang must not be scheduled
+alone.
 
 Source: KAI-Scheduler, `pkg/podgrouper/pod_controller.go`.
 """

@@ -1,4 +1,4 @@
-"""Register the plugin `GangSort` with pyscheduler, which finds this module through the package's entry point."""
+"""Register the plugin `GangSort` with pyscheduler, through the entry point of this package."""
 
 from __future__ import annotations
 

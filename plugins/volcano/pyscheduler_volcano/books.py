@@ -1,7 +1,4 @@
-"""The resource sums of each job, and the pods on nodes, as arrays.
-
-Each placement and eviction of a scheduling round updates the arrays.
-"""
+"""The resource sums of each job, and the pods on nodes, as arrays."""
 
 from __future__ import annotations
 

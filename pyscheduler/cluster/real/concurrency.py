@@ -1,8 +1,7 @@
 """Limit the number of requests in flight (sent, but not answered yet), so that the API server keeps up.
 
-As in TCP (RFC 5681), the limit grows slowly and shrinks fast. It begins at 64, the maximum. If the server refuses a
-request, for example with 429, the limit falls to half of the number of requests that were in flight. A write that takes
-unusually long also halves the limit.
+As in TCP (RFC 5681), the limit grows slowly and shrinks fast. It begins at 64, the maximum. After a refusal (such as
+429) or an unusually slow write, the limit falls to half of the requests in flight.
 
 Differs from kube-scheduler: client-go limits requests per second, not requests in flight.
 """

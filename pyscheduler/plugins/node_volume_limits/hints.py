@@ -1,4 +1,7 @@
-"""Queueing hints for pods that NodeVolumeLimits rejected. Source: kube-scheduler 1.36, `nodevolumelimits`."""
+"""Queueing hints for pods that NodeVolumeLimits rejected.
+
+Source: kube-scheduler 1.36, `nodevolumelimits`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plugin methods that a profile calls, by extension point. They are looked up once, when the profile is made."""
+"""The plugin methods that a profile calls, by extension point."""
 
 from __future__ import annotations
 

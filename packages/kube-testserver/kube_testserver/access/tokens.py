@@ -1,6 +1,6 @@
 """Bearer tokens: those of a file, and those that the server signs for service accounts.
 
-Differs from kube-apiserver: the signature is symmetric (HS256), so only the server can check it.
+Differs from kube-apiserver: the signature is symmetric (HS256).
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Garbage collection: objects are deleted once all their owners are gone.
 
-`propagationPolicy: Foreground` deletes the dependents before the owner, and `Orphan` keeps them.
-
 Source: kube-controller-manager, `garbagecollector`.
 """
 

@@ -1,6 +1,6 @@
 """The kubelet's check of a pod bound to its node: a pod that does not fit fails, for example as ``OutOfcpu``.
 
-Differs from the kubelet: a pod's operating system is not compared with the node's, and devices are only counted.
+Differs from the kubelet: a pod's operating system is not compared with the node's.
 Source of reasons and messages: the kubelet, ``pkg/kubelet/lifecycle/predicate.go``.
 """
 

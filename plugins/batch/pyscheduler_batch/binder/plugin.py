@@ -1,6 +1,6 @@
 """The Bind plugin `BindRequest`: like KAI's scheduler, it leaves the binding of a pod to another program, the binder.
 
-The plugin creates an object of the kind BindRequest. It waits until the pod is bound or the request has failed.
+The plugin creates a BindRequest object, and waits until the pod is bound or the request has failed.
 
 Source: KAI-Scheduler, `pkg/scheduler/cache/cache.go` (createBindRequest, cleanStaleBindRequest), `cluster_info.go`
 (snapshotBindRequests).

@@ -1,7 +1,6 @@
 """The objects that describe queues.
 
-Their CRDs come from other projects and may have no validation. So `spec` and `status` are kept as they were decoded,
-and each value is checked when it is read.
+Each value is checked when it is read, because the CRDs come from other projects and may have no validation.
 """
 
 from __future__ import annotations

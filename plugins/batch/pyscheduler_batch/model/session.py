@@ -1,7 +1,4 @@
-"""A session: the state of one scheduling round of a batch profile, with its jobs, queues and nodes.
-
-A `Placer` says which nodes can run a task (a pod of a job). `Effects` carries out the decisions.
-"""
+"""A session: the state of one scheduling round of a batch profile, with its jobs, queues and nodes."""
 
 from __future__ import annotations
 

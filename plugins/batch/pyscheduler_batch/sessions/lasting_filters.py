@@ -1,7 +1,4 @@
-"""Cache filter results that depend only on the pod and on node objects, not on other pods.
-
-A result is valid until a node object changes.
-"""
+"""Cache filter results that depend only on the pod and on node objects, not on other pods."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`SnapshotPlacer`: run the filter and score plugins of a profile for the pods of one scheduling round.
 
-The plugins see a snapshot of the cluster, changed by the placements and evictions of the round.
+The plugins see a snapshot that includes the placements and evictions of the round.
 """
 
 from __future__ import annotations

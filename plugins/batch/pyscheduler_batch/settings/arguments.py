@@ -1,6 +1,6 @@
 """Check the arguments of policies (the plugins of KAI, Volcano and kube-batch).
 
-A value that cannot be used causes a warning. The default or the nearest usable value replaces it.
+A value that cannot be used causes a warning.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Grove's PodGangSet and PodCliqueSet: their PodGang object describes the pod group.
+"""Grove's PodGangSet and PodCliqueSet: a pod's group is read from its PodGang object.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/plugins/grove`.
 """
