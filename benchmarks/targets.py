@@ -1,4 +1,4 @@
-"""The required figures (targets) of benchmarks, such as a minimum rate, and figures that compare two benchmarks."""
+"""The targets of benchmarks: required figures, such as a minimum number of pods per second."""
 
 from __future__ import annotations
 

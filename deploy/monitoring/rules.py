@@ -1,7 +1,4 @@
-"""The alert rules of Prometheus, as a table.
-
-The expressions select the metrics of pyscheduler by `job`, because kube-scheduler has metrics of the same names.
-"""
+"""The alert rules of Prometheus, as a table."""
 
 from __future__ import annotations
 

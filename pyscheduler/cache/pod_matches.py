@@ -1,7 +1,4 @@
-"""The number of pods that a label selector matches on each node, for topology spread and pod affinity.
-
-Pods with the same namespace and labels are counted together, so that a selector is compared with them once.
-"""
+"""The number of pods that a label selector matches on each node, for topology spread and pod affinity."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Explain the state of a pod's job, for `pyscheduler explain POD`.
-
-A Python package that schedules jobs adds its explanation by `POD_STEPS` (see `added_commands`).
-"""
+"""Explain the state of a pod's job, for `pyscheduler explain POD`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Build a scheduler on an empty cluster, for commands such as `pyscheduler config`. Nothing is started."""
+"""Build a scheduler on an empty cluster, for commands such as `pyscheduler config`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Rows of `explain` for a user who may not read nodes: the requests, the group and the affinity of a pod.
-
-These rows often show why the pod is pending, for example because of a typo in a label.
-"""
+"""Rows of `explain` for a user who may not read nodes: the requests, the group and the affinity of a pod."""
 
 from __future__ import annotations
 

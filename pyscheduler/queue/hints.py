@@ -1,8 +1,8 @@
 """Queueing hints: decide whether an event is worth another attempt of a rejected pod.
 
-A plugin registers the events that may change its answer, each with or without a hint function. A hint function returns
-QUEUE or SKIP for a pod. Without a hint function, the answer is always QUEUE. After an event, only the plugins that
-rejected the pod decide:
+A plugin registers the events after which it may accept a pod, each with or without a hint function. A hint function
+returns QUEUE or SKIP for a pod. Without a hint function, the answer is always QUEUE. After an event, only the plugins
+that rejected the pod decide:
 
 * If no plugin registered the event, or all answers are SKIP, the pod stays where it is.
 * If an answer is QUEUE, the pod is retried after its backoff.

@@ -1,7 +1,7 @@
 """Take over the unfinished bindings that an earlier scheduler process handed to a binder (another program).
 
 Before the first pod is scheduled, the pods of these bindings are counted on their nodes.
-Source: KAI-Scheduler, `pkg/scheduler/api/pod_info` (a pod with a BindRequest is `Binding` on its node).
+Source: KAI-Scheduler, `pkg/scheduler/api/pod_info`.
 """
 
 from __future__ import annotations

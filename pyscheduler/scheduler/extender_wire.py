@@ -1,7 +1,4 @@
-"""Requests to an extender and its answers, as JSON of `k8s.io/kube-scheduler/extender/v1`.
-
-Answers are decoded as Go's JSON library does it: for example, field names may be in upper or lower case.
-"""
+"""Requests to an extender and its answers, as JSON of `k8s.io/kube-scheduler/extender/v1`."""
 
 from __future__ import annotations
 

@@ -2,10 +2,8 @@
 
 For example, a group needs two of its three sub-groups, and each sub-group needs four pods. First, the trial places four
 pods of one sub-group and four of another. If a sub-group finds nodes for fewer than four pods, none of them is placed,
-and the next sub-group is tried. Then the trial places the minimum of the third sub-group, and at last the other pods.
+and the next sub-group is tried. If two have their minimum, the trial also tries the third, and at last the other pods.
 
-Differs from KAI-Scheduler: another sub-group is tried after one that does not fit. Sub-groups are sorted by the
-number of missing members, not by the missing share of the minimum.
 Source: KAI-Scheduler, `allocation_info.go` and `subgrouporder`.
 """
 

@@ -1,8 +1,6 @@
 """Debugging pages of the HTTPS port: flags, status, log verbosity and profiles.
 
-If profiling is enabled, `/debug/pprof/` has the pages `cmdline`, `goroutine` (stacks) and `profile` (CPU profile).
-
-Differs from kube-scheduler: all pages are text, and other pages of `/debug/pprof/`, such as `heap`, are missing.
+Differs from kube-scheduler: all pages are text, and most pages of `/debug/pprof/`, such as `heap`, are missing.
 
 Source: apiserver's server/flagz, server/statusz, server/routes/profiling.go and flags.go.
 """

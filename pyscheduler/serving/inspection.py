@@ -1,4 +1,4 @@
-"""Pages of the HTTPS port: stories (why pods wait), the queue, the nodes and the configuration."""
+"""Pages of the HTTPS port: why pods wait, the queue, the nodes and the configuration."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Follow the pods of a simulated cluster over their whole life, and check that no node is overcommitted.
-
-The module reads the API server's log of changes.
-"""
+"""Follow the pods of a simulated cluster over their whole life, and check that no node is overcommitted."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Search for plugin weights that minimise or maximise a column of results, with Optuna's Parzen estimator (TPE).
 
-Optuna proposes weights, and the profile runs with them, once for each seed. A search that was killed can be continued.
+Optuna proposes weights, and the profile runs with them, once for each seed.
 At the end, the best weights are compared with the profile's own weights. This comparison uses other seeds.
 """
 

@@ -1,7 +1,4 @@
-"""Evaluate a variable or value with the fields and indices after it, as in ``device.attributes["x"].y``.
-
-After an optional field (``a.?b.c``), the following fields are optional, too.
-"""
+"""Evaluate a variable or value with the fields and indices after it, as in ``device.attributes["x"].y``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converts durations in Go's notation, such as `1m30s`, to seconds and back."""
+"""Convert durations in Go's notation, such as `1m30s`, to seconds and back."""
 
 from __future__ import annotations
 

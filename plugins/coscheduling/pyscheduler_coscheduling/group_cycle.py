@@ -1,6 +1,6 @@
 """`Coscheduling` in group cycles (`strategy: groupCycle`), which place all pending members of a group in one attempt.
 
-The group fails if fewer members than its minimum have a node at the end of the cycle.
+After the cycle, the group fails if fewer members than the minimum have nodes.
 """
 
 from __future__ import annotations

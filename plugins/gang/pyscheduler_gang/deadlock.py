@@ -1,7 +1,4 @@
-"""Methods of `Gang` for resolving deadlocks, in which gangs hold nodes that other gangs need.
-
-Only gangs in Koordinator's mode `NonStrict` give up nodes.
-"""
+"""Methods of `Gang` for resolving deadlocks, in which gangs hold nodes that other gangs need."""
 
 from __future__ import annotations
 

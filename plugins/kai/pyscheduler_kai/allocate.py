@@ -1,4 +1,7 @@
-"""The action `allocate` of KAI: place waiting jobs on free resources. Source: KAI-Scheduler, `actions/allocate`."""
+"""The action `allocate` of KAI: place waiting jobs on free resources.
+
+Source: KAI-Scheduler, `actions/allocate`.
+"""
 
 from __future__ import annotations
 

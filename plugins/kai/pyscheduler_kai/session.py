@@ -1,4 +1,4 @@
-"""`KaiSession`: the state of one scheduling round of KAI. It also finds the sub-groups that lack pods."""
+"""`KaiSession`: the state of one scheduling round of KAI."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 Each set has the nodes of one domain, such as one rack. A job may name a required level, a preferred level, or both.
 Domains of the preferred level are tried first, then wider ones up to the required level.
 
-Differs from KAI-Scheduler, which rejects a job that requires one zone if all nodes are in one rack.
-
 Source: KAI-Scheduler, `plugins/topology` (`job_filtering.go`, `node_scoring.go`).
 """
 

@@ -1,7 +1,7 @@
 """kube-batch's plugin `gang`: rules for jobs that need a minimum number of pods.
 
-It refuses jobs that have fewer pods than their minimum. A job comes first until its minimum has nodes.
-Gangs that have just their minimum are protected from eviction.
+It refuses jobs that have fewer pods than their minimum. Jobs without nodes for their minimum come first.
+Gangs that run no more pods than their minimum are not evicted.
 
 Source: kube-batch `plugins/gang`, `api/job_info.go`.
 """

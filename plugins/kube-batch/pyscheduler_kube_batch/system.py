@@ -1,6 +1,6 @@
 """kube-batch for the plugin `Batch`: the actions and plugins of this batch system.
 
-kube-batch is Volcano's ancestor. It has no action `enqueue`.
+kube-batch is Volcano's ancestor.
 """
 
 from __future__ import annotations

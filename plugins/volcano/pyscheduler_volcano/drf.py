@@ -1,7 +1,5 @@
 """Volcano's plugin `drf`: dominant resource fairness among jobs and, with `enableHierarchy`, among queues.
 
-Differs from Volcano in the victims of `reclaim`: see `docs/reference/parity.md`.
-
 Source: Volcano `plugins/drf`.
 """
 

@@ -1,6 +1,8 @@
 """The action `enqueue`: set the phase of a pod group to `Inqueue` if plugins such as `overcommit` admit its job.
 
-Volcano's controllers create the pods of a job only after its group has this phase. Source: Volcano `actions/enqueue`.
+Volcano's controllers create the pods of a job only after its group has this phase.
+
+Source: Volcano `actions/enqueue`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find the victims on a node: the pods that must be evicted so that a pod (the preemptor) fits there.
 
-First, all pods that may be victims are removed from the node in the snapshot. If the preemptor does not fit even then,
-the node is of no use. Otherwise the pods are put back one by one, beginning with those that disruption budgets protect.
+First, all pods that may be victims are removed from the node in the snapshot. If the preemptor does not fit then, the
+node is of no use. If it fits, the pods are put back one by one, first those that disruption budgets protect.
 If the preemptor no longer fits after a pod was put back, this pod is a victim.
 
 Source: kube-scheduler 1.36, `SelectVictimsOnNode`.

@@ -4,7 +4,7 @@ A unit is a pod, or a PodGroup that is evicted as a whole. The search removes al
 snapshot, and tries to place the group. If the group fits, the units are put back, first those that disruption budgets
 protect. If the group no longer fits after a unit was put back, this unit is evicted.
 
-Differs from kube-scheduler: pyscheduler does not try to place the whole group after each unit.
+Differs from kube-scheduler: after each unit, pyscheduler only counts the places for members, if that suffices.
 Source: kube-scheduler 1.36, `framework/preemption/podgrouppreemption.go`.
 """
 

@@ -1,6 +1,6 @@
-"""The roles and bindings of a new cluster with RBAC: for users, discovery, monitoring and schedulers.
+"""The roles and role bindings that a new cluster with RBAC has.
 
-Source: Kubernetes 1.36, `plugin/pkg/auth/authorizer/rbac/bootstrappolicy`, with its default feature gates.
+Source: Kubernetes 1.36, `plugin/pkg/auth/authorizer/rbac/bootstrappolicy`.
 """
 
 from __future__ import annotations

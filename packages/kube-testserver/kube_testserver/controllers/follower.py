@@ -1,6 +1,7 @@
 """Report the changes of one kind's objects to code inside the server.
 
-The store calls listeners during a write, when they must not write. A `Follower` reports the change after the write.
+Listeners of the store are called during a write, and must not write themselves.
+A `Follower` reports the change after the write.
 """
 
 from __future__ import annotations

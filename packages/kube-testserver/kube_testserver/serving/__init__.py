@@ -1,1 +1,1 @@
-"""Answer requests: the router, its transports, lists and watches, discovery, OpenAPI, and injected faults."""
+"""Answer requests: routing, lists and watches, discovery, OpenAPI, and injected faults."""

@@ -3,7 +3,6 @@
 An object counts as one under the name `count/PLURAL.GROUP`. A pod also uses its requests and limits.
 
 Source: Kubernetes 1.36, `pkg/quota/v1/evaluator/core`.
-Differs from Kubernetes: a pod that still exists after its grace period counts.
 """
 
 from __future__ import annotations
