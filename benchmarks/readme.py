@@ -22,7 +22,7 @@ _ROWS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 }
 _TEXT: Final = """\
 Measured with Python {python} on {cpus} CPUs ({machine}), which the API server uses, too. The API server is a real
-kube-apiserver in the first row, and kube-testserver in the others. [Performance](docs/performance.md) has all rows.
+kube-apiserver in the first row, and one in memory in the others. [Performance](docs/performance.md) has all rows.
 
 {table}
 """
