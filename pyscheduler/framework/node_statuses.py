@@ -1,6 +1,6 @@
-"""`NodeStatuses`: the statuses of many nodes, as arrays.
+"""`NodeStatuses`: what a filter plugin that answers for all nodes at once (`filter_nodes`) says about each node.
 
-A filter plugin that answers for all nodes at once (`filter_nodes`) returns a `NodeStatuses`.
+The answers are kept as arrays.
 """
 
 from __future__ import annotations

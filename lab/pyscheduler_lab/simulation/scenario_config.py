@@ -1,4 +1,4 @@
-"""Build the scheduler's settings for a scenario: the KubeSchedulerConfiguration, and settings that flags would set."""
+"""Build the KubeSchedulerConfiguration and the command-line flags with which a scenario runs the scheduler."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Load the queue dialects that other Python packages add, and check what their readers return.
+"""Load the queue dialects that other Python packages add.
 
-A queue dialect names the kinds of objects that define queues, and the function that reads these objects.
+A queue dialect names kinds of objects that define queues, and a function that reads these objects. The values that
+the function returns are checked.
 """
 
 from __future__ import annotations
