@@ -1,4 +1,7 @@
-"""Estimate the cost of one pod and of one node, from measurements of the benchmark SchedulingBasic at several sizes."""
+"""Estimate how much CPU time and memory one more pod costs, and one more node.
+
+The estimate comes from the benchmark SchedulingBasic, measured at several sizes.
+"""
 
 from __future__ import annotations
 
