@@ -21,7 +21,7 @@ _ROWS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "reaction": ("an idle scheduler gets one pod, 1,000 nodes", ("reaction_p99_ms",)),
 }
 _TEXT: Final = """\
-Measured with Python {python} on {cpus} CPUs ({machine}), which the API server uses, too. The API server is a real
+Measured with Python {python} on a machine with {cpus} CPUs ({machine}), on which the API server runs, too. It is a real
 kube-apiserver in the first row, and one in memory in the others. [Performance](docs/performance.md) has all rows.
 
 {table}

@@ -6,7 +6,7 @@ that rejected the pod decide:
 
 * If no plugin registered the event, or all answers are SKIP, the pod stays where it is.
 * If an answer is QUEUE, the pod is retried after its backoff.
-* If an answer is QUEUE and this plugin rejected the pod with PENDING, the pod is retried at once.
+* If a plugin that answers QUEUE rejected the pod with the status PENDING, the pod is retried at once.
 
 Source: kube-scheduler 1.36, `isPodWorthRequeuing`.
 """

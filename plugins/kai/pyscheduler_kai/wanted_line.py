@@ -1,4 +1,4 @@
-"""The order in which a few of the waiting jobs will be placed, found without a loop over all waiting jobs."""
+"""The order in which given jobs will be placed, found without a loop over all waiting jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cache the devices of the cluster, which ResourceSlices list.
+"""Cache the devices that the ResourceSlices of the cluster contain.
 
 Each slice is parsed when its watch event arrives, so that no scheduling cycle parses thousands of slices.
 """
