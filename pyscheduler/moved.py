@@ -1,4 +1,4 @@
-"""Keeps old import names working for one version.
+"""Keep old import names working for one version.
 
 The import of a moved module, class or function by its old name causes a warning.
 """

@@ -1,7 +1,7 @@
 """Find what other Python packages add to the `pyscheduler` command line.
 
-Such a package declares an entry point in the group `pyscheduler.commands` that names a module. The module may define
-these dicts:
+Such a package declares an entry point in the group `pyscheduler.commands`. The entry point names a module, which may
+define these dicts:
 
 - `COMMANDS` adds commands. It maps the name of a command to a module and one line of help. The module's attribute
   `command` is a click command.

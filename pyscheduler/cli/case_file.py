@@ -1,4 +1,4 @@
-"""`pyscheduler explain --cases`: evaluate the cases in a file, each a small cluster with a pod."""
+"""`pyscheduler explain --cases`: evaluate the cases in a file; a case is a small cluster with a pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the scheduler's replica that leads, and send requests to its HTTPS port with the user's credentials.
+"""Find the scheduler's leading replica, and send requests to its HTTPS port with the user's credentials.
 
 The API server's proxy for pods cannot be used, because it removes the user's token.
 """

@@ -5,8 +5,8 @@ node for each of them. In a trial, `state.trial` is a `Trial`; in a normal cycle
 
 Plugins must follow these rules in a trial:
 
-- `reserve` records what the pod holds, so that the next pod of the trial sees it. It has no other effect: no timer,
-  event, request or activation of pods.
+- `reserve` records what the pod holds, so that the next pod of the trial sees it. It starts no timer, emits no
+  event, sends no request and activates no pod.
 - `permit` returns WAIT if too few pods of the group have a node so far (`trial.placed(group)`).
 - `unreserve` removes the record and emits no event. The scheduler calls it for every `reserve`, in reverse order.
 """

@@ -1,4 +1,4 @@
-"""PodGroupPodsCount: of several sets of nodes for a PodGroup, prefer the set on which most members can run.
+"""PodGroupPodsCount: prefer the set of nodes on which most members of a PodGroup can run.
 
 Source: kube-scheduler 1.36, `plugins/podgrouppodscount`.
 """

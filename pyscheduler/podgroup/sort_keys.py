@@ -1,7 +1,4 @@
-"""Two sort keys for pods of groups, for QueueSort plugins; the pod with the smallest key is scheduled first.
-
-Both keys order pods by priority, and keep the members of a group next to each other.
-"""
+"""Sort keys for QueueSort plugins: they order pods by priority, and keep the members of a group adjacent."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Find the nodes on which a pod could run, without changing anything, and keep the result of each step.
-
-The steps are PreEnqueue, and then those of a scheduling cycle up to the choice of a node.
-"""
+"""Find the nodes on which a pod could run, without changing anything, and keep the result of each step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extenders: programs that take part in the choice of a node, and that the scheduler calls over HTTP.
+"""Extenders: programs that the scheduler calls over HTTP when it schedules a pod.
 
 An extender may reject nodes, score nodes, bind the pod, or change the result of a search for victims.
 

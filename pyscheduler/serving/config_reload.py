@@ -1,4 +1,4 @@
-"""Follow the configuration file while the scheduler runs.
+"""Reload the configuration file when it changes.
 
 New args of the plugin `Batch` take effect without a restart. Other changes need a restart.
 

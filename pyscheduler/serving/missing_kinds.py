@@ -1,7 +1,4 @@
-"""Warn at the start if plugins read kinds that the API server does not serve.
-
-Usually a CustomResourceDefinition is missing.
-"""
+"""Warn at the start if plugins read kinds that the API server does not serve."""
 
 from __future__ import annotations
 

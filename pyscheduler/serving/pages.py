@@ -3,7 +3,7 @@
 The HTTPS port adds pages for authorized users, such as flags, status and profiling.
 
 Differs from kube-scheduler: DELETE of /metrics is refused.
-Source: newEndpointsHandler in cmd/kube-scheduler/app/server.go.
+Source: kube-scheduler, `newEndpointsHandler` in `cmd/kube-scheduler/app/server.go`.
 """
 
 from __future__ import annotations

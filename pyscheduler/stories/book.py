@@ -1,7 +1,4 @@
-"""`StoryBook`: the stories of pending pods, and of pods that were bound or deleted recently.
-
-A story lists the reasons for which one pod waited, and how often each reason was found.
-"""
+"""`StoryBook`: for each pod, the reasons for which it waited, and how often each reason was found."""
 
 from __future__ import annotations
 

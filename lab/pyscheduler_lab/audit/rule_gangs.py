@@ -1,7 +1,6 @@
-"""Rule 1 of the audit of a batch scheduler: no gang is partly bound.
+"""Rule 1 of the audit of a batch scheduler: no gang stays partly bound.
 
 A gang is a group of pods that start together or not at all.
-A gang may be partly bound for some seconds, because its pods are bound one by one.
 """
 
 from __future__ import annotations

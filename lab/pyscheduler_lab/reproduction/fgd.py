@@ -1,7 +1,4 @@
-"""Repeat the experiment of the FGD paper (Weng et al., USENIX ATC 2023), and compare the means with the published ones.
-
-Single runs cannot be compared, because the authors' seeds are for Go's random generator.
-"""
+"""Repeat the experiment of the FGD paper (Weng et al., USENIX ATC 2023), and compare the mean results."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`Coscheduling` in group cycles (`strategy: groupCycle`), which place all pending members of a group in one attempt.
-
-After the cycle, the group fails if fewer members than the minimum have nodes.
-"""
+"""`Coscheduling` in group cycles (`strategy: groupCycle`), which place all pending members of a group together."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Allow or reject the members of gangs that wait at Permit.
+"""Allow or reject the gang members that wait at Permit.
 
-Gangs that start together form a gang group: their members are allowed, rejected or timed out together.
+Gangs that start together form a gang group: their members are allowed or rejected together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The requests of waiting jobs, summed by queue. Only jobs that changed since the last round are read again."""
+"""Cache the resource requests of waiting jobs, summed by queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute the state of a job after some of its pods are evicted, to judge eviction plans."""
+"""Compute the state that a job would have if some of its pods were evicted, to judge eviction plans."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Store equal parts of many objects once, such as the tolerations of running pods and the images of nodes.
-
-This saves memory: a node with twenty images takes 2.4 kB instead of 6.1 kB.
-"""
+"""Save memory: store equal parts of many objects once, such as the images of nodes."""
 
 from __future__ import annotations
 

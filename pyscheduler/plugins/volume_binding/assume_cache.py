@@ -1,4 +1,4 @@
-"""A cache of volumes and claims that includes changes which are not yet written to the API server.
+"""A cache of volumes and claims, with changes that are not yet written to the API server.
 
 Without these changes, two pods could choose the same volume.
 Source: kube-scheduler 1.36, `volumebinding/passive_assume_cache.go`.

@@ -1,7 +1,7 @@
 """Carry out the choice of volumes: Reserve stores it in memory, PreBind writes it and waits, Unreserve forgets it.
 
-PreBind writes the claim's name into a volume, or the node's name into a claim. Then it waits
-until Kubernetes' controllers have bound the claim.
+PreBind writes the claim's name into a volume, or the node's name into a claim. Then it waits until
+Kubernetes' controllers have bound the claim.
 Source: kube-scheduler 1.36, `volumebinding/binder.go`.
 """
 

@@ -1,7 +1,7 @@
 """Checks that refuse objects before the API server stores them.
 
-The status code is 400 if the JSON cannot be decoded as the kind, and 422 if a value is not allowed. Some checks of
-kube-apiserver are missing.
+The status code is 400 if a value cannot be decoded, and 422 if a decoded value is not allowed. Some checks
+of kube-apiserver are missing.
 """
 
 from __future__ import annotations

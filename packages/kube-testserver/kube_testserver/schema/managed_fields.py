@@ -1,4 +1,4 @@
-"""The owners of fields (``metadata.managedFields``), recorded for an object from its first server-side apply on.
+"""Record the owners of an object's fields in ``metadata.managedFields``.
 
 Differs from kube-apiserver: an object without a server-side apply has no managed fields.
 """

@@ -1,4 +1,4 @@
-"""Make Python types from schemas, to find unknown fields and wrong types in an object, as kube-apiserver does.
+"""Make Python types from schemas, to find unknown fields and wrong types in an object.
 
 To check an object, the server converts it to such a type with msgspec, and throws the result away.
 """

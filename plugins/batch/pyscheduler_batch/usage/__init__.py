@@ -1,1 +1,1 @@
-"""The past usage of queues, counted by the scheduler or read from Prometheus; for KAI's time-based fair shares."""
+"""The past resource usage of queues, for KAI's time-based fair shares."""
