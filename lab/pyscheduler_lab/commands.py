@@ -1,7 +1,4 @@
-"""The commands that the lab adds to `pyscheduler`.
-
-`pyscheduler` finds this module by an entry point in the group `pyscheduler.commands`.
-"""
+"""The commands that the lab adds to `pyscheduler`."""
 
 from __future__ import annotations
 

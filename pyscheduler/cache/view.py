@@ -1,7 +1,4 @@
-"""The nodes of a snapshot as plugins see them: all of them (`NodeView`), or some of them (`NodeSubset`).
-
-A plugin must not change the arrays of a view, and must not use them after the plugin's method has returned.
-"""
+"""The nodes of a snapshot as plugins see them: all of them (`NodeView`), or some of them (`NodeSubset`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pyscheduler config`: check a configuration; print it, the permissions that it needs, or the CRDs of its plugins."""
+"""`pyscheduler config`: check a configuration; print it, or the RBAC roles or CRDs that it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports event handlers and coroutines of plugins that block the event loop for 0.1 s or longer."""
+"""Warn if an event handler or a coroutine of a plugin blocks the event loop for 0.1 s or longer."""
 
 from __future__ import annotations
 

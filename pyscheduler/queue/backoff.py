@@ -5,7 +5,7 @@ This wait is the backoff. It doubles with each failure: with the defaults, 1 s, 
 With the feature gate SchedulerPopFromBackoffQ, rejected pods are retried before their backoff is over if activeQ is
 empty.
 
-Differs from kube-scheduler: with the gate, a backoff ends at a whole second of the `Clock`, not of the wall clock.
+Differs from kube-scheduler: with the gate, backoffs end at whole seconds of a `Clock`, which tests can advance.
 Source: kube-scheduler 1.36, `backoff_queue.go`.
 """
 

@@ -1,7 +1,6 @@
 """Find a node for one pod: run PreFilter, Filter, extenders, PreScore and Score, and choose a node.
 
-By default, all nodes are filtered. With `percentageOfNodesToScore`, the search ends when enough feasible nodes are
-found, and the next search begins at the node where this one ended.
+By default, all nodes are filtered. With `percentageOfNodesToScore`, the search ends once enough nodes are feasible.
 Source: kube-scheduler 1.36, `schedulePod`, `findNodesThatFitPod`, `evaluateNominatedNode` and what they call.
 """
 

@@ -1,4 +1,4 @@
-"""Rules 6 and 7 of the audit of a batch scheduler: evictions do not go on without end.
+"""Rules 6 and 7 of the audit of a batch scheduler: evictions come to an end.
 
 Rule 6: no pod is evicted twice, and jobs do not evict each other in a cycle. Rule 7: evictions end within a time limit.
 

@@ -1,7 +1,4 @@
-"""A Gymnasium environment of scheduling decisions, and a plugin that lets a learned policy score nodes.
-
-Only the environment needs the extra `gym`.
-"""
+"""A Gymnasium environment of scheduling decisions, and a plugin that lets a learned policy score nodes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Replay a trace of jobs in virtual time: jobs arrive, wait until enough of their workers are bound, run, and end.
 
-A job with several workers is a pod group of the kind that the profile's plugins read. When its minimum of workers is
-bound, the job runs for its duration. If evictions leave fewer workers than the minimum, the job starts again.
+If evictions leave too few workers of a job, the job starts again.
 
 With the fidelity `full`, the scheduler talks to an API server in this process. With `decisions`, it reads typed objects
 in memory, which is faster.

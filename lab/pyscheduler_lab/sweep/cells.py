@@ -1,4 +1,4 @@
-"""Run a cell (one run of a sweep), unless the folder of the sweep has the cell's results already.
+"""Run one simulation of a sweep (a cell), unless the folder of the sweep has the results already.
 
 Results are used again only if they are complete, and if no setting, input or code has changed since.
 """

@@ -1,4 +1,4 @@
-"""Read the task lists of openb, a production cluster where pods share GPUs and some need certain GPU models."""
+"""Read the task lists of openb, Alibaba's trace of a production cluster where pods share GPUs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Evaluate the macros that loop over a list or map: ``all``, ``exists``, ``map`` ...
 
-cel-go rewrites a loop as simpler expressions. This module runs a Python loop, but counts the cost of cel-go's
-expressions.
+A macro runs as a Python loop, and costs as many CEL cost units as in cel-go.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Kubernetes objects as the scheduler reads them: immutable types, and functions that read them.
+"""Kubernetes objects as immutable Python types, and functions that read these objects.
 
-Any package may import this one. So it needs only msgspec and the standard library, and does no I/O.
+This package needs only msgspec and the standard library, and does no I/O.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Load the queue dialects that other Python packages add.
-
-A queue dialect names kinds of objects that define queues, and a function that reads these objects. The values that
-the function returns are checked.
-"""
+"""Load the queue dialects of other packages; a dialect reads objects that define queues."""
 
 from __future__ import annotations
 

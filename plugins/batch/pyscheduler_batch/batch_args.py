@@ -1,7 +1,4 @@
-"""The args of the plugin `Batch` as typed values, with the defaults of the preset.
-
-A preset is the default configuration of one batch system, such as KAI.
-"""
+"""The args of the plugin `Batch` as typed values, with the defaults of a batch system, such as KAI."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Find jobs that an action (a step of the scheduling round, such as `reclaim`) may skip.
 
-A job is skipped if an earlier job with the same constraints found no room. A job that has fewer pods than the earlier
-job, or a smaller pod, is tried.
+A job is skipped if an earlier job with the same constraints and no larger requests found no room.
 
 Source: KAI-Scheduler, `actions/common/minimal_job_comparison.go`, `api/pod_info/scheduling_constraints_signature.go`.
 """

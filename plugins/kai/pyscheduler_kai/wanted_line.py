@@ -1,4 +1,4 @@
-"""The order in which given jobs will be placed, found without a loop over all waiting jobs."""
+"""Sort the jobs that a simulated eviction places: the job that needs the room, and the jobs of the victims."""
 
 from __future__ import annotations
 

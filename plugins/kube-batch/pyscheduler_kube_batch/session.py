@@ -2,7 +2,6 @@
 
 Differs from Volcano's session:
 
-- Two amounts count as equal if they differ by less than 10 millicores, 10 MiB, or 0.01 of another resource.
 - A job with fewer pods than its minimum does not take part in the round.
 - When enough pods of a job have nodes, each further pod is bound at once.
 

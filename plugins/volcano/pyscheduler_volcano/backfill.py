@@ -1,4 +1,4 @@
-"""The action `backfill` of Volcano: place pods that request nothing.
+"""The action `backfill` of Volcano: place pods without resource requests.
 
 Source: Volcano `actions/backfill`.
 """

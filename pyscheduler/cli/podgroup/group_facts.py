@@ -1,7 +1,6 @@
 """Columns that other Python packages add to `pyscheduler podgroup`, such as the quota that is reserved for a group.
 
 A class that implements `FactReader` returns the values of one column.
-`added_commands` describes how to register the class.
 """
 
 from __future__ import annotations

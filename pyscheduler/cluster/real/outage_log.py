@@ -1,4 +1,4 @@
-"""Log outages of the API server: one warning for all failing lists and watches, repeated until they work again."""
+"""Log outages of the API server: repeat one warning while list or watch requests fail."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Convert error answers of the API server to exceptions (`APIError` and its subclasses).
-
-A 404 from a proxy is not a `NotFoundError`, because the object may still exist.
-"""
+"""Convert error answers of the API server to exceptions (`APIError` and its subclasses)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Limits of the time that a search for a pod's devices takes.
+"""Limit the time of a search for a pod's devices.
 
-The search counts its steps with `Patience.tick`, which calls `pause` now and then. In a scheduling cycle, `pause`
-raises an error if the search takes too long.
+The search counts its steps with `Patience.tick`. In a scheduling cycle, `tick` raises an error if the search takes too
+long.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """InterPodAffinity: place a pod near other pods or away from them.
 
-The plugin applies the affinity terms of this pod and of all pods that have nodes already.
+The plugin applies the affinity terms of the pod and of all pods that have nodes already.
 """

@@ -1,4 +1,4 @@
-"""Evict the victims of a preemption; the preemptor is the pod or pod group that needs their room.
+"""Evict the victims of a preemption, to make room for a pod or pod group (the preemptor).
 
 A bound victim is deleted. A victim at Permit or in PreBind is only rejected. While victims are being evicted, the
 preemptor is not retried.

@@ -1,4 +1,7 @@
-"""Cache the results of searches for victims. Nodes with equal resources, requests and priorities share a result."""
+"""Cache the results of searches for victims.
+
+Nodes with equal resources, whose pods have equal requests and priorities, share a result.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Run test cases for the rules of KAI-Scheduler: each case is a scheduling cycle on a small cluster.
 
-Cases and results have the same format as cycles recorded from KAI-Scheduler.
 Times in a case are seconds before the cycle.
 """
 

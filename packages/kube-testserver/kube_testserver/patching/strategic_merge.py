@@ -1,7 +1,7 @@
 """Strategic merge patch: a merge patch that merges some lists item by item.
 
 Most lists of a patch replace the object's list. Some lists are merged by a key, such as containers by name, and a few
-lists of strings are merged as sets. `kube_testserver.schema.merge_keys` names these lists.
+lists of strings are merged as sets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The first action of each scheduling round: place jobs on the nodes that earlier rounds promised to them.
+"""The first action of each scheduling round: place jobs on the nodes where earlier rounds made room for them.
 
-A round that evicts pods for a job promises nodes to that job.
+Such a node is promised to the job.
 """
 
 from __future__ import annotations

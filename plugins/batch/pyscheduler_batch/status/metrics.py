@@ -1,7 +1,4 @@
-"""Metrics of queues, computed when Prometheus reads the metrics.
-
-A batch system, such as KAI, chooses the metrics and their names in its subclass of `Reports`.
-"""
+"""Metrics of queues, computed when Prometheus reads the metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Knative Services: a pod group for each Revision, or one for each pod.
+"""Knative Services: a pod group for each Revision; without gang scheduling, a pod group for each pod.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/plugins/knative`.
 """

@@ -1,1 +1,1 @@
-"""ResourceQuotas: the amounts that an object uses (`usage`, `amounts`), and the refusal of writes (`enforcement`)."""
+"""ResourceQuotas: compute the amounts that an object uses, and refuse writes that exceed a quota."""
