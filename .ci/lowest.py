@@ -1,4 +1,4 @@
-"""Print the oldest versions of dependencies that the given pyproject.toml files allow, as pip constraints."""
+"""Print pip constraints for the oldest dependencies that the given pyproject.toml files allow."""
 
 from __future__ import annotations
 

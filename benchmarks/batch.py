@@ -1,4 +1,4 @@
-"""Measure the plugin Batch on KAI-Scheduler's own benchmarks, and on a large tree of queues."""
+"""Measure the plugin `Batch` with KAI-Scheduler's own benchmarks, and with a large tree of queues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For tests: create queues, groups and pods of KAI, Volcano or kube-batch, and start a scheduler for them."""
+"""For tests: create queues, pod groups and pods of KAI, Volcano or kube-batch, and start a scheduler for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pyscheduler bench`: schedule pods on a simulated cluster, and report pods per second and the cost of each plugin."""
+"""`pyscheduler bench`: schedule pods on a simulated cluster; report pods per second and each plugin's CPU time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pyscheduler explain --history`: show from log files, without a cluster, why a pod waited and for how long."""
+"""`pyscheduler explain --history`: read log files, and show why a pod waited and for how long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute the effective configuration, with defaults and plugin args, that `/configz` and `pyscheduler config` show.
+"""Compute the effective configuration, with all defaults, for `/configz` and `pyscheduler config`.
 
 Source: kube-scheduler 1.36, `LogOrWriteConfig`, `NewFramework`, `buildExtenders` and `NewHTTPExtender`.
 """

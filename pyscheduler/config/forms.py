@@ -1,6 +1,6 @@
 """Read configuration that was written for another scheduler: a whole file, or the args of one of its plugins.
 
-A Python package offers a reader (`ConfigurationForm`) by an entry point in the group `pyscheduler.configuration`.
+A Python package offers a reader (`ConfigurationForm`) through an entry point in the group `pyscheduler.configuration`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read YAML with the rules of Go's YAML library for text without quotes.
+"""Read YAML with the rules of Go's YAML library for unquoted text.
 
 For example, `on` is a boolean, `1e3` is a number, and `1:30` is text.
 Differs from kube-scheduler: a second document in the file is rejected rather than ignored.

@@ -1,4 +1,4 @@
-"""Extensions of a plugin by other Python packages: for example, a package can add an action to the plugin `Batch`.
+"""Let Python packages extend a plugin: for example, a package can add an action to the plugin `Batch`.
 
 The plugin gets its extensions with `Extensions.of(handle)`.
 """

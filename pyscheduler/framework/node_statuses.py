@@ -1,7 +1,4 @@
-"""`NodeStatuses`: what a filter plugin that answers for all nodes at once (`filter_nodes`) says about each node.
-
-The answers are kept as arrays.
-"""
+"""`NodeStatuses`: the result of a filter plugin that checks all nodes in one call, as arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registers the in-tree plugins by name, so that a plugin's class is imported only when a profile enables it."""
+"""Register the in-tree plugins by name; a plugin's class is imported only when a profile enables the plugin."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 An image counts less if few nodes have it, so that one node with a rare image does not attract all pods.
 
 Differs from kube-scheduler: the number of nodes that have an image is always current.
-Source: kube-scheduler 1.36, `imagelocality`; `SnapshotConcrete` in `framework/types.go`.
+Source: kube-scheduler 1.36, `imagelocality`.
 """
 
 from __future__ import annotations

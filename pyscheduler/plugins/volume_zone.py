@@ -1,4 +1,4 @@
-"""VolumeZone: a pod runs in the zone and region of its volumes, which the labels of the volumes name.
+"""VolumeZone: reject nodes outside the zone or region of the pod's volumes.
 
 Source: kube-scheduler 1.36, `volumezone`.
 """

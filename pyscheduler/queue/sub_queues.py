@@ -11,7 +11,7 @@ A plugin that decides about many pods at once can hold back the pods of its prof
 of activeQ, and the plugin takes them by name.
 
 PreEnqueue plugins run before a pod enters activeQ or `held`. If one of them rejects the pod, the pod is gated: it waits
-among the unschedulable pods, until an event that this plugin has registered.
+among the unschedulable pods.
 
 Source: kube-scheduler 1.36, `moveToActiveQ`, `moveToBackoffQ`, `requeuePodWithQueueingStrategy`.
 """

@@ -1,7 +1,4 @@
-"""Build a scheduler from a configuration, a transport, a clock and a source of randomness.
-
-Tests pass a virtual clock, and a transport to an API server in memory.
-"""
+"""Build a scheduler from a configuration, a transport, a clock and a source of randomness."""
 
 from __future__ import annotations
 

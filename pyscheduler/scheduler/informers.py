@@ -1,7 +1,4 @@
-"""The informers of one scheduler, one for each kind of object that it watches.
-
-The scheduler watches pods and nodes, and the kinds that its plugins need.
-"""
+"""The scheduler's informers: one for pods, one for nodes, and one for each other kind that its plugins watch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open a port. A port that the user named must be free; a default port may be in use.
+"""Open a port for the scheduler's HTTP or HTTPS server.
 
 Differs from kube-scheduler: if a default port is in use, pyscheduler runs without it.
 """

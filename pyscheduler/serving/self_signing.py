@@ -1,7 +1,5 @@
 """Generate a self-signed certificate that is valid for one year.
 
-As a program, the module writes certificate and key to standard output.
-
 Source: SecureServingOptions.MaybeDefaultWithSelfSignedCerts in apiserver's server/options.
 """
 

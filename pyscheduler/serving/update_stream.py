@@ -1,4 +1,4 @@
-"""`/debug/stream`: server-sent events about each change of the reasons why pods wait."""
+"""`/debug/stream`: send a server-sent event whenever the reason why a pod waits changes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Filter exported metrics: hide disabled families, and replace label values that are not allowed.
-
-A label value that is not allowed becomes `unexpected`.
+"""Filter the exported metrics: hide disabled ones, and write `unexpected` for label values that are not allowed.
 
 Differs from kube-scheduler: a gauge with several samples for `unexpected` shows their sum, not the last of them.
 

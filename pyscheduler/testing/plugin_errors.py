@@ -1,7 +1,4 @@
-"""Make a test fail with the exception that a plugin raised, unless the test allows plugin errors.
-
-A test also fails if a coroutine is never awaited.
-"""
+"""Make a test fail with the exception that a plugin raised, unless the test allows plugin errors."""
 
 from __future__ import annotations
 

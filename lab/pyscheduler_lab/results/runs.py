@@ -1,4 +1,4 @@
-"""Simulate the jobs of a trace with given settings; return the results as tables, and a report."""
+"""Simulate the jobs of a trace with given settings, and return a report and the tables of results."""
 
 from __future__ import annotations
 

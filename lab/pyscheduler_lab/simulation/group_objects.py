@@ -1,4 +1,4 @@
-"""Make the pod group objects of a simulation, and the CustomResourceDefinitions that the objects need."""
+"""Make the pod group objects of a simulation, and their CustomResourceDefinitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report about a simulation: the time that it took, and counts of jobs, scheduling attempts and errors."""
+"""The report about a simulation: its duration, and the numbers of jobs, scheduling attempts and errors."""
 
 from __future__ import annotations
 

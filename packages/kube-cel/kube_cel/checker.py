@@ -1,4 +1,4 @@
-"""The type checker: find the type of each part of an expression, and the functions that a call may run.
+"""The type checker: find the type of each part of a CEL expression.
 
 Source: cel-go 0.26, `checker`, with the options that Kubernetes 1.36 sets.
 

@@ -1,7 +1,4 @@
-"""The nodes of an expression's syntax tree. The type checker adds types to them.
-
-A node may occur twice in the tree, because a macro may use a part of its input twice.
-"""
+"""The syntax tree of an expression; the type checker adds types to its nodes."""
 
 from __future__ import annotations
 

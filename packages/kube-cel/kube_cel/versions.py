@@ -1,6 +1,6 @@
 """Semantic versions, as in attributes of devices and in the CEL function ``semver(...)``.
 
-Errors have the texts of blang/semver, which kube-scheduler uses.
+Source: blang/semver, the Go library that kube-scheduler uses.
 """
 
 from __future__ import annotations

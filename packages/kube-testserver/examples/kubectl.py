@@ -1,7 +1,4 @@
-"""kubectl: define a kind with schema and columns; create, scale and list an object; get a token for a service account.
-
-The server has TLS, because kubectl sends tokens only over HTTPS.
-"""
+"""Use kubectl with the test server: define a kind, scale and list its objects, and get a service account's token."""
 
 from __future__ import annotations
 

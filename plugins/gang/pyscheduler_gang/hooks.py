@@ -1,4 +1,4 @@
-"""Register the plugin `Gang` with pyscheduler, which finds this module through the package's entry point."""
+"""Register the plugin `Gang`; pyscheduler finds this module through the package's entry point."""
 
 from __future__ import annotations
 

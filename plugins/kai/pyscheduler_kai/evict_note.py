@@ -1,4 +1,4 @@
-"""The texts of the events that announce evictions.
+"""KAI's texts for the events that announce evictions.
 
 Source: KAI-Scheduler `api/unschedule_info.go`.
 """

@@ -1,7 +1,7 @@
-"""The order of queues when a scheduling round begins, kept from round to round.
+"""The order of KAI's queues at the beginning of each scheduling round.
 
-The child queues of each queue are in a heap. The heap is built anew only if the cluster's capacity or a descendant of
-the queue has changed.
+The child queues of each queue are in a heap, which is kept for the next round. A heap is built anew only if the
+cluster's capacity or a descendant of its queue has changed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Read fields of objects of any kind, and check the types of their values.
 
-As in Kubernetes' `unstructured` package, a missing field is None, and a value of the wrong type is an error.
+A missing field is None; a value of the wrong type is an error.
 """
 
 from __future__ import annotations

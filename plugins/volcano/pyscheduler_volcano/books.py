@@ -1,4 +1,4 @@
-"""The resource sums of each job, and the pods on nodes, as arrays."""
+"""Arrays for one scheduling round: the resource sums of each job, and the pods that have a node."""
 
 from __future__ import annotations
 

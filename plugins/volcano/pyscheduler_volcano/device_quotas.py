@@ -1,7 +1,7 @@
 """Limit the devices that a queue's pods get through resource claims, as Volcano's plugin `capacity` does.
 
-In a queue's `capability`, `deviceclass/NAME` limits the number of devices of a class. `CAPACITY.deviceclass/NAME`
-limits the sum of a capacity, such as `memory`, that the claims request.
+In a queue's `capability`, `deviceclass/NAME` limits the number of devices of a class.
+`memory.deviceclass/NAME` limits the sum of the memory that the claims request.
 
 Source: Volcano `plugins/capacity` (checkDRAAllocatable, addTaskDRAAllocated) and `cache/cache.go` (buildTaskDRAInfo).
 """

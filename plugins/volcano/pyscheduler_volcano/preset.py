@@ -1,6 +1,6 @@
 """The preset `volcano`: the default actions and plugins, and the names of all actions, plugins and arguments.
 
-Sources: Volcano `pkg/scheduler/util.go`, `pkg/scheduler/conf/scheduler_conf.go` and its plugins.
+Source: Volcano `pkg/scheduler/util.go`, `pkg/scheduler/conf/scheduler_conf.go`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`pyscheduler demo`: schedule the pods of a production cluster's trace on an embedded API server.
-
-At the end, a checker that shares no code with the scheduler looks for mistakes.
-"""
+"""`pyscheduler demo`: schedule the pods of a production cluster's trace on an embedded API server."""
 
 from __future__ import annotations
 

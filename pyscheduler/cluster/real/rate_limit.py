@@ -1,4 +1,4 @@
-"""Limits the requests per second of a client: a token bucket, as in client-go's flow control."""
+"""Limit the requests per second of a client with a token bucket, as in client-go's flow control."""
 
 from __future__ import annotations
 

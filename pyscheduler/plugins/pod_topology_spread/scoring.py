@@ -1,6 +1,5 @@
 """Scores for ScheduleAnyway constraints: the fewer matching pods a zone has, the better are its nodes.
 
-The arithmetic is float64, in kube-scheduler's order of operations, so that the scores are equal to kube-scheduler's.
 Source: kube-scheduler 1.36, `plugins/podtopologyspread/scoring.go`.
 """
 

@@ -1,4 +1,4 @@
-"""When a profile is built, check the kinds that its plugins watch and the permissions that they need."""
+"""Check the kinds that a profile's plugins watch, and the permissions that they need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the plugin that was the first to reject a node, and the status that this plugin returned."""
+"""Find the first plugin that rejected a node, and the status that the plugin returned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make the key by which the queue sorts pods, from the method `sort_key` or `less` of a QueueSort plugin."""
+"""Make the queue's sort key from the method `sort_key` or `less` of a QueueSort plugin."""
 
 from __future__ import annotations
 

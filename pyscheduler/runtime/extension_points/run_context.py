@@ -1,4 +1,4 @@
-"""Notes of the runtime about one scheduling cycle, for example the plugins to skip at Filter or Score."""
+"""The runtime's data for one scheduling cycle, for example the plugins to skip at Filter or Score."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Each plugin that makes a pod wait sets a time limit. The wait ends when all these plugins have allowed the pod. A
 rejection, a timeout, a deletion, a preemption or the stop of the scheduler ends the wait earlier.
 
-Differs from kube-scheduler: if a pod is allowed or rejected in the name of an unknown plugin, this is an error.
+Differs from kube-scheduler: a call that allows or rejects a pod for an unknown plugin is an error.
 Source: kube-scheduler 1.36, `waiting_pods_map.go`.
 """
 

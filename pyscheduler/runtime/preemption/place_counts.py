@@ -1,4 +1,4 @@
-"""Choose the victims for a group by counting how many pods of the group fit, without running filters.
+"""Choose the victims for a group: count how many pods of the group fit, but run no filters.
 
 The pods of the group must be equal, and their filters must depend only on the node object and its free resources.
 """

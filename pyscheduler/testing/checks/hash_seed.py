@@ -1,6 +1,6 @@
 """Run a history (random steps on a small cluster) in a second process with another PYTHONHASHSEED.
 
-If a plugin depends on the order of a set, the decisions in that process may differ.
+If a plugin depends on the order of a set, the decisions in the second process may differ.
 """
 
 from __future__ import annotations

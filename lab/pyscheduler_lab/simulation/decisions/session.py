@@ -1,4 +1,4 @@
-"""A scheduler and a cluster in memory, in virtual time, for programs that ask for decisions one after the other.
+"""`Session`: a scheduler and a cluster in memory; a program adds objects and lets virtual time pass.
 
 `settle` runs the scheduler until it has nothing left to do at this instant. `advance` lets time pass.
 

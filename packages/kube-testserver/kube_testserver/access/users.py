@@ -1,4 +1,4 @@
-"""Users as the API server knows them: their names and groups, and names with a special meaning (system:masters ...)."""
+"""Users as the API server knows them: their names and groups, and special names such as `system:masters`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Serve the resources of a CustomResourceDefinition from the moment the definition is stored until it is deleted.
+"""Serve the resources of a CustomResourceDefinition while the definition exists.
 
 Differs from kube-apiserver: if a definition is deleted, its objects are deleted at once, even with finalizers.
 """

@@ -1,7 +1,6 @@
-"""Convert an event between core/v1, in which events are stored, and events.k8s.io/v1.
+"""Convert events from core/v1, the stored version, to events.k8s.io/v1, and back.
 
-The two versions have the same content under different names. For example, `count` of core/v1 is `deprecatedCount` in
-events.k8s.io/v1.
+Some fields have different names in the two versions, for example `count` and `deprecatedCount`.
 
 Source: Kubernetes, `pkg/apis/events/v1/conversion.go`.
 """

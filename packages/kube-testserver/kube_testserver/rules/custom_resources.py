@@ -1,4 +1,4 @@
-"""Validation of custom resources by the schema in their definition, with defaults and removal of unknown fields.
+"""Validate custom resources by the schema of their CRD, set defaults, and remove unknown fields.
 
 Differs from kube-apiserver: some keywords of OpenAPI are ignored, such as `allOf`.
 """

@@ -1,4 +1,4 @@
-"""Kubernetes' own kinds for groups of pods, Workload and PodGroup: API resources and validation.
+"""Workload and PodGroup, Kubernetes' own kinds for groups of pods: API resources and validation.
 
 Source: Kubernetes 1.36, `pkg/registry/scheduling`, `pkg/apis/scheduling/v1alpha2/zz_generated.validations.go`.
 """

@@ -1,1 +1,1 @@
-"""Answer requests: routing, lists and watches, discovery, OpenAPI, and injected faults."""
+"""Answer API requests for objects, lists and watches, and for discovery and OpenAPI."""

@@ -1,6 +1,6 @@
 """Serve the API over HTTP, with aiohttp's low-level server and one handler for all paths.
 
-aiohttp's own routing and middlewares are not used, because a scheduler can send thousands of requests a second.
+aiohttp's own routing and middlewares are not used, because a scheduler can send thousands of requests per second.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`WorkloadKind`: a kind of workload, and the function that returns the objects a workload needs, such as pods."""
+"""`WorkloadKind`: a kind of workload, and the function that returns the pods and other objects for a workload."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The objects that describe queues.
-
-Each value is checked when it is read, because the CRDs come from other projects and may have no validation.
-"""
+"""`QueueObject`: the Python type for objects of kind Queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Count the past use of queues; recent use counts more.
+"""Compute how much each queue used in the past; recent use has more weight.
 
 The use of a queue is the sum of its resources over a time window, divided by the sum of the cluster's capacity. In both
 sums, an amount has the weight 0.5^(age / half-life).
