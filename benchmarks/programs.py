@@ -1,4 +1,4 @@
-"""Measure the program `pyscheduler`: how long its commands take, and how much memory `run` needs."""
+"""Measure the program `pyscheduler`: how long its commands take, and how much memory `pyscheduler run` needs."""
 
 from __future__ import annotations
 

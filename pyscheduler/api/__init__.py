@@ -1,4 +1,4 @@
-"""The types of Kubernetes objects as the scheduler reads them, imported from `kube_objects` for authors of plugins."""
+"""The types of Kubernetes objects for authors of plugins, imported from `kube_objects`."""
 
 from __future__ import annotations
 

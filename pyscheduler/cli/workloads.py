@@ -1,7 +1,4 @@
-"""Explain a workload, such as a Deployment: why its pods could not be created, or why one of its pods waits.
-
-Users often name the Deployment, but events about failures name its ReplicaSet. So the events of both are read.
-"""
+"""Explain a workload, such as a Deployment: why its pods could not be created, or why one of its pods waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Send requests to an embedded API server, which runs in the same process, for simulations and most tests."""
+"""Send requests to an API server inside this process, as simulations and most tests do."""
 
 from __future__ import annotations
 

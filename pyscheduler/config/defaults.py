@@ -1,4 +1,4 @@
-"""Merge the plugins of a profile with the default plugins, and fill in the args of enabled in-tree plugins."""
+"""Merge the plugins of a profile with the default plugins, and add the default args of in-tree plugins."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A class provides the resource that it names in `spec.extendedResourceName`, and the resource that is named after the
 class (`deviceclass.resource.kubernetes.io/<name>`).
 
-Differs from kube-scheduler in some cases, which `docs/reference/parity.md` lists.
+Differs from kube-scheduler in some cases: see `docs/reference/parity.md`.
 
 Source: kube-scheduler 1.36, `deviceclass/extendedresourcecache`.
 """

@@ -1,6 +1,6 @@
 """The pluggy hook by which a Python package registers its plugins with pyscheduler.
 
-The hook names a class as text (`module:Class`), so that the scheduler imports only the plugins that a profile enables.
+A package registers a class as text (`module:Class`), so that pyscheduler imports only plugins that a profile enables.
 """
 
 from __future__ import annotations

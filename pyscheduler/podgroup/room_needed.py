@@ -1,4 +1,4 @@
-"""Compute how many pods with the needs of a given pod must find nodes before its group can start."""
+"""For a pod of a group, compute how many pods with the same needs must find nodes before the group can start."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Keep the pods of one group together when pods leave activeQ.
 
-The first members of a group occupy nodes while they wait for the other members. Other pods in between
-would make this wait longer.
+The first members of a group occupy nodes while they wait for the other members. If other pods are tried
+in between, this wait is longer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run the background tasks of plugins: their `run()` methods, and coroutines that they start through their handle.
+"""Run the `run()` methods of plugins, and the coroutines that plugins start through their handle.
 
 If `run()` fails, it is started again after a pause, which doubles with each failure: 1 s, 2 s, up to one minute.
 """

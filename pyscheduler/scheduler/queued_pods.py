@@ -1,6 +1,6 @@
-"""The work that comes from the queue: the next pod, alone or with all pods of its group.
+"""Take the next pod from the queue, and schedule it alone or with all pods of its group.
 
-Differs from kube-scheduler: if a pod found no node, equal pods are not tried while no node has room.
+Differs from kube-scheduler: if a pod found no node, equal pods are not tried until a node may have room.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pages of the HTTPS port: why pods wait, the queue, the nodes and the configuration."""
+"""Answer requests for the pages under `/debug` that show why pods wait and in which state the scheduler is."""
 
 from __future__ import annotations
 

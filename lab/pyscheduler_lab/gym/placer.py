@@ -1,4 +1,4 @@
-"""Place pods on chosen nodes with the plugins of a profile."""
+"""Place a pod on the node that an agent has chosen, with the plugins of a profile."""
 
 from __future__ import annotations
 

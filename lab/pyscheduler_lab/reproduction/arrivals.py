@@ -1,8 +1,8 @@
-"""The tasks of the FGD paper's experiment in the order in which they arrive.
+"""The tasks of the experiment in the FGD paper, in a random order of arrival.
 
-The order is random. Random tasks are added or removed until the tasks request 130 % of the GPUs of the cluster.
+Random tasks are added or removed until the tasks request 130 % of the GPUs of the cluster.
 
-Source: Weng et al., USENIX ATC 2023, section 6; the authors' simulator.
+Source: Weng et al., "Beware of Fragmentation" (FGD), USENIX ATC 2023, section 6; the authors' simulator.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run the simulations (*cells*) of a sweep: one after the other, on processes of this machine, or on Ray."""
+"""Run the simulations (*cells*) of a sweep: in this process, in several processes, or on a Ray cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parse selectors that are texts, as the API server does: ``labelSelector`` and ``fieldSelector`` of a list request."""
+"""Parse the parameters ``labelSelector`` and ``fieldSelector`` of a list request, as the API server does."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""The objects of the embedded API server, and a log of their latest changes.
+"""The objects of the embedded API server, and logs of their latest changes.
 
 One counter numbers all writes, like etcd's revision. The objects of one resource are a *collection*. Each collection
-has a *log* of its latest changes, from which watches read. A request for a version
-that the log no longer covers gets the error 410.
-
-The store has no locks: all calls come from one thread.
+has a *log*, from which watches read. A request for a version that the log no longer covers gets the error 410.
 """
 
 from __future__ import annotations

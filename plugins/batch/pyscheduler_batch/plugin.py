@@ -1,7 +1,6 @@
-"""`Batch`: the plugin that makes its profile a batch profile, which schedules jobs by queues.
+"""`Batch`: the plugin that schedules the pods of its profile as jobs in queues, in rounds over all jobs.
 
-The arg `preset` names a batch system, such as `kai` or `volcano`. Other args change single rules
-of the system.
+The arg `preset` names the batch system whose rules apply, such as `kai` or `volcano`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Queueing hints: the events after which pods that the plugin rejected are retried.
+"""Queueing hints: the events after which the scheduler retries pods that `Coscheduling` rejected.
 
 Source: `EventsToRegister` of scheduler-plugins.
 """

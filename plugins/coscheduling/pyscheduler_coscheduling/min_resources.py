@@ -1,6 +1,6 @@
 """Check whether the cluster has a group's `minResources`, before a member of the group is tried.
 
-The check is an estimate: by default, free amounts are summed over nodes, although a pod must fit on one node.
+By default, the check is an estimate: it sums free amounts over nodes, although a pod must fit on one node.
 """
 
 from __future__ import annotations

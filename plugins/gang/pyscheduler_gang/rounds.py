@@ -1,10 +1,10 @@
-"""Rounds of attempts of a gang: in a round, the scheduler tries each member once.
+"""Rounds of a gang: in a round, the scheduler tries each member once.
 
 One member cannot complete a gang. So if the queue retries a member, for example after a node was added, the member
 begins a round and activates the other members.
 
 Members must not activate each other without end. So a member activates only members that were not tried since the last
-event that may help the gang. The time since this event is called a *pass*.
+event that may help the gang. The period between two such events is called a *pass*.
 """
 
 from __future__ import annotations

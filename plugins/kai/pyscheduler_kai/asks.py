@@ -1,4 +1,4 @@
-"""The requests of waiting jobs, as arrays. A job's request is the sum over the pods that would be placed next."""
+"""The resource requests of waiting jobs, as arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Register the batch system `kai` for the plugin `Batch`. pyscheduler finds this module through the entry point."""
+"""Register the batch system `kai` for the plugin `Batch`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Topologies: trees of domains over the nodes of the cluster, as arrays of integers.
 
-A topology lists node labels, the widest first, for example zone, block and rack. Nodes of a rack have equal values of
-these three labels.
+A topology has a list of node labels, from wide to narrow domains, for example zone, block and rack.
 
 Source: KAI-Scheduler, `plugins/topology`.
 """

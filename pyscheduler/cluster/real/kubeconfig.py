@@ -1,4 +1,4 @@
-"""Find the mistake in a kubeconfig and name the file, the entry and the missing part."""
+"""Check kubeconfig files, and report what is missing in which file and entry."""
 
 from __future__ import annotations
 

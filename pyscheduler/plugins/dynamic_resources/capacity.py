@@ -1,6 +1,6 @@
-"""The amount of a device's capacity that a request takes.
+"""Compute how much of a device's capacity a request takes.
 
-The amount is rounded up to the next one that the device's request policy allows, for example from 15Gi to 20Gi.
+A request is rounded up to an amount that the device's request policy allows, for example from 15Gi to 20Gi.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go`.
 """
 

@@ -1,4 +1,4 @@
-"""Device counts for scores: how many devices of a class each node can use, and how many of these are allocated.
+"""Count devices for scores: how many devices of a class each node can use, and how many of these are allocated.
 
 Source: kube-scheduler 1.36, `noderesources/resource_allocation.go`.
 """

@@ -1,4 +1,7 @@
-"""Queueing hints for pods that DynamicResources rejected. Source: kube-scheduler 1.36, `dynamicresources`."""
+"""Queueing hints for pods that DynamicResources rejected.
+
+Source: kube-scheduler 1.36, `dynamicresources`.
+"""
 
 from __future__ import annotations
 

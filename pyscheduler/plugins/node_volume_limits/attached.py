@@ -1,8 +1,4 @@
-"""The volumes attached to each node, and how many more its CSI drivers can attach.
-
-A volume stays attached for a while after its pod was deleted. So a VolumeAttachment counts even if no pod uses its
-volume.
-"""
+"""The volumes attached to each node, and how many more its CSI drivers can attach."""
 
 from __future__ import annotations
 

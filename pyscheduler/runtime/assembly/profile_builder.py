@@ -1,4 +1,4 @@
-"""Load, order and create the plugins of a profile, and report all mistakes in its configuration at once.
+"""Load, sort and create the plugins of a profile, and report all mistakes in its configuration at once.
 
 Differs from kube-scheduler: args for a plugin that is not installed are refused, not ignored.
 """

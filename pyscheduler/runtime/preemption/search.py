@@ -1,7 +1,6 @@
 """Preemption: find the nodes where a pod fits once victims are evicted, choose one node, and evict its victims.
 
-The search begins at a random node, and ends when it has found enough nodes. A plugin passes its rules as
-`PreemptionRules`.
+The search begins at a random node, and ends when it has found enough nodes.
 
 Differs from kube-scheduler: if several nodes are equally good, one of them is chosen at random.
 Source: kube-scheduler 1.36, `framework/preemption/preemption.go`.

@@ -1,4 +1,4 @@
-"""Makes CustomResourceDefinitions for kinds whose objects may have any fields."""
+"""Make CustomResourceDefinitions for kinds whose objects may have any fields."""
 
 from __future__ import annotations
 

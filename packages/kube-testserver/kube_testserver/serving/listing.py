@@ -1,4 +1,4 @@
-"""Answer a GET of a collection: list options, consistent pages, and the list itself.
+"""Answer list requests (GET of a collection) with one list, or with pages.
 
 All pages show the objects as they were when the first page was read.
 """

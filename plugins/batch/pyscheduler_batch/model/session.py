@@ -1,4 +1,4 @@
-"""A session: the state of one scheduling round of a batch profile, with its jobs, queues and nodes."""
+"""A session: the state of all jobs, queues and nodes during one scheduling round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remember gangs that had nodes for enough members, to find those that later lose members without an eviction."""
+"""Find gangs that had enough members on nodes, and then lost members without an eviction."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Run the passes of the plugin `Batch`. A pass is one scheduling round over all jobs.
 
-A pass is due after a change of, for example, a pod, a node or a queue. It starts at least 10 ms after the first change,
-and at least 50 ms after the start of the last pass.
+Changes of pods, nodes or queues start a pass. A pass starts at least 10 ms after the first change, and at least 50 ms
+after the start of the previous pass.
 
 A pass that has made a decision is stopped after 1 s. A pass without a decision is stopped after 10 s.
 """

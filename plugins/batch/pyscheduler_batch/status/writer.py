@@ -1,4 +1,4 @@
-"""Write changed statuses and annotations of queues and pod groups: normally, at most once a second for each object."""
+"""Write changed statuses and annotations of queues and pod groups, each object about once a second at most."""
 
 from __future__ import annotations
 

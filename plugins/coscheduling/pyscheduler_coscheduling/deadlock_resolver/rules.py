@@ -1,4 +1,4 @@
-"""Decide whether groups are in a deadlock, which group may get nodes, and which groups yield theirs."""
+"""Decide whether groups are in a deadlock, which group gets nodes, and which groups give up nodes."""
 
 from __future__ import annotations
 

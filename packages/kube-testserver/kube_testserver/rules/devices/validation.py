@@ -1,4 +1,4 @@
-"""Validation of ResourceClaims, their templates, and DeviceClasses.
+"""Validate ResourceClaims, ResourceClaimTemplates and DeviceClasses.
 
 Differs from Kubernetes: some checks are missing, for example the checks of selectors and tolerations.
 Source: Kubernetes 1.36, `pkg/apis/resource/validation`, with its default feature gates.
