@@ -2,8 +2,8 @@
 
     python -m benchmarks.beside --kubeconfig FILE "kube-scheduler=/path/to/kube-scheduler --config {config}"
 
-The benchmark creates the pods and then starts one scheduler. It measures the time until the first binding, and from
-there to the last binding.
+The benchmark creates the pods and then starts one scheduler. It measures the time to the first binding, and
+the time from the first to the last binding.
 """
 
 from __future__ import annotations

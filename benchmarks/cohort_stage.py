@@ -1,6 +1,4 @@
-"""Create the workloads of Kueue's scalability test, run and end their pods, and compute the figures.
-
-A workload is one pod.
+"""Create the workloads (one pod each) of Kueue's scalability test, run and end the pods, and compute the figures.
 
 Source: Kueue, `test/performance/scheduler/runner`.
 """

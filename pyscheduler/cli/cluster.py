@@ -1,4 +1,4 @@
-"""`pyscheduler cluster`: serve an embedded API server, as kube-testserver's own command does."""
+"""`pyscheduler cluster`: serve an embedded API server, with the options of the command `kube-testserver`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluate pods for `pyscheduler explain`: read the cluster once, and build a scheduler on the objects."""
+"""Evaluate pods for `pyscheduler explain`: read the cluster's objects once, and give them to a scheduler in memory."""
 
 from __future__ import annotations
 

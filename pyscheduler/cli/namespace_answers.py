@@ -1,7 +1,4 @@
-"""Answer `explain` for a user who may read one namespace only, and so cannot list the nodes.
-
-The answer comes from the pod, its events, and the leading scheduler.
-"""
+"""Answer `pyscheduler explain` for a user who may read only one namespace, and so cannot list the nodes."""
 
 from __future__ import annotations
 

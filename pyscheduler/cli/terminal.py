@@ -1,4 +1,4 @@
-"""Escape control characters in texts from objects before they are printed."""
+"""Escape control characters in the texts of API objects, before the texts are printed."""
 
 from __future__ import annotations
 

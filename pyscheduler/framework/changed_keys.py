@@ -1,6 +1,7 @@
 """A log of changed keys, such as the names of changed nodes, for readers that process only changed keys.
 
-The log has at most 32,768 keys. A reader that missed changes gets None, and must assume that every key changed.
+The log keeps the last 32,768 changed keys. A reader that is further behind gets None, and must assume that every key
+changed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""One class for each extension point; a plugin inherits those that it implements.
+"""One class for each extension point; a plugin inherits the classes of the extension points that it implements.
 
-The scheduler makes a plugin once per profile, with its args and its `Handle`. The methods run on the event loop and
-must not block it. `post_filter`, `pre_bind`, `bind` and `post_bind` may be `async def`.
+The scheduler makes a plugin once per profile, with the plugin's args and a `Handle`, which gives access to the
+scheduler. The methods run on the event loop and must not block it. `post_filter`, `pre_bind`, `bind` and `post_bind`
+may be `async def`.
 
 An exception in a plugin method usually becomes an ERROR status. The pod is then retried after a backoff.
-Methods that take all nodes at once, such as `filter_nodes`, are pyscheduler's own.
 
 Source: kube-scheduler 1.36, `k8s.io/kube-scheduler/framework`.
 """

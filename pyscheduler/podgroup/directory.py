@@ -1,6 +1,6 @@
 """All groups of the cluster and their pods, kept up to date by events.
 
-No event shows that the scheduler reserved a node for a member. So the plugins report reservations with `hold` and
+No event shows that the scheduler reserved a node for a pod. So the plugins report reservations with `hold` and
 `release`.
 """
 

@@ -1,7 +1,4 @@
-"""The settings of a group, read from the labels and annotations of one pod or from the group's object.
-
-A malformed value is not used, but recorded as a `Problem`.
-"""
+"""The settings of a group, read from the labels and annotations of one pod or from the group's object."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Pass the events of pods and group objects to a `GroupDirectory`.
-
-Pods that run and pods that have ended come from two watches. `PodWatchMerger` merges the two.
-"""
+"""Pass the events of pods and group objects to a `GroupDirectory`."""
 
 from __future__ import annotations
 

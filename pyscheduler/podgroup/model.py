@@ -1,7 +1,6 @@
 """`Group`: the settings of a pod group, merged from the labels and annotations of its members and from its object.
 
-A member's value of a setting has precedence over the object's value. If members differ, the value of the oldest member
-counts.
+A member's value of a setting has precedence over the object's value.
 Differs from Koordinator's code, in which the object has precedence.
 """
 

@@ -1,6 +1,6 @@
-"""The readable part of a pod on a node, if some amounts or selectors of the pod cannot be parsed.
+"""Read a pod that is on a node, although some amounts or selectors of the pod are malformed.
 
-Such a pod still uses its node, so its readable requests must count.
+The pod uses its node, so the amounts that can be read must count.
 """
 
 from __future__ import annotations

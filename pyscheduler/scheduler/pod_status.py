@@ -1,6 +1,6 @@
-"""Write pods' `PodScheduled` condition and nominated node, in the background.
+"""Write the `PodScheduled` condition and the nominated node of pods, in the background.
 
-While a write for a pod is under way, later values wait, and only the last one is written.
+While a write for a pod is under way, later values wait, and only the latest value is written.
 
 Differs from kube-scheduler, which by default waits for each write in the scheduling cycle.
 Source: kube-scheduler 1.36, `updatePod`, `PodStatusPatchCall`.

@@ -1,9 +1,8 @@
-"""Limit the connections of a port, in all and for each client address.
+"""Limit the connections of a port, in total and for each client address.
 
-At a limit, a new connection replaces the oldest connection that has not sent a request yet. If there is no such
-connection, the new one is refused.
+At a limit, a new connection replaces the oldest connection that has not sent a request yet.
 
-Differs from kube-scheduler: kube-scheduler accepts any number of connections.
+Differs from kube-scheduler, which accepts any number of connections.
 """
 
 from __future__ import annotations

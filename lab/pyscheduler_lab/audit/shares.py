@@ -1,4 +1,4 @@
-"""KAI's fair shares of the queues, one resource at a time.
+"""Compute the fair shares of queues by KAI's rules, for each resource separately.
 
 A queue first gets its quota, but not more than its limit and its request. The rest is divided by priority, over-quota
 weight and past use. Child queues divide the share of their parent in the same way.

@@ -1,4 +1,4 @@
-"""Read the pods of a dumped or recorded cluster as the jobs of a trace.
+"""Convert the pods of a dumped or recorded cluster to the jobs of a trace.
 
 Equal pods of one pod group become the workers of one job.
 """

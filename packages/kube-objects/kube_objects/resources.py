@@ -8,9 +8,6 @@ The formula is part of the Kubernetes API:
 - Pod-level requests of CPU, memory or huge pages replace the result.
 - The pod's overhead is added.
 
-While a running pod is resized, normally the largest of three amounts counts: the request in the spec,
-`allocatedResources` in the status, and the request under `resources` in the status.
-
 Differs from kube-scheduler: pod-level requests count even if the gate PodLevelResources is off.
 """
 

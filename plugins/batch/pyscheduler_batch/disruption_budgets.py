@@ -1,6 +1,6 @@
-"""Respect PodDisruptionBudgets when the plugin `Batch` chooses victims.
+"""Consider PodDisruptionBudgets when the plugin `Batch` chooses victims.
 
-By default (`disruptionBudgets: prefer`), budgets only decide between victims that are equal but for their age.
+By default (`disruptionBudgets: prefer`), budgets only break ties between victims, before age does.
 
 Differs from KAI and kube-batch, which read no budgets. Source: `filterPodsWithPDBViolation` of kube-scheduler 1.36.
 """

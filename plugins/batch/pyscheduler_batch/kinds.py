@@ -1,4 +1,4 @@
-"""Kinds that the plugin `Batch` reads besides groups and queues, and the RBAC rules for the plugin's writes."""
+"""API kinds that the plugin `Batch` reads, other than groups and queues, and the RBAC rules for the plugin's writes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Make groups of pods wait until the ResourceQuotas of their namespace have room for them.
 
 When there is room, the group gets a reservation, which also covers members that do not exist yet.
-The leader writes each reservation to an annotation of the group, so that the next leader can read it.
 """
 
 from __future__ import annotations

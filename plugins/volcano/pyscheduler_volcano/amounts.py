@@ -1,6 +1,5 @@
 """Compare amounts of resources as Volcano does: very small differences are ignored.
 
-A small difference is less than 0.1 millicores, 0.1 bytes, 0.1 pods, or 0.0001 units of another resource.
 Source: Volcano `api/resource_info.go`.
 """
 

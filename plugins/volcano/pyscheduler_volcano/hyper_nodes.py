@@ -1,4 +1,4 @@
-"""Read Volcano's HyperNodes, which are named sets of nodes, and build a tree of them. The root has all nodes.
+"""Read Volcano's HyperNodes, which are named sets of nodes, and build a tree of them.
 
 Sources: Volcano `staging/.../topology/v1alpha1`, `pkg/scheduler/api/hyper_node_info.go`, `framework/session.go`.
 """

@@ -1,4 +1,4 @@
-"""Keep sorted lists of jobs, and sums of their requests, from one round of Volcano to the next."""
+"""Keep sorted lists of jobs, and sums of their requests, from one scheduling round to the next."""
 
 from __future__ import annotations
 

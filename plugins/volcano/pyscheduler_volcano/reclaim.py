@@ -1,4 +1,4 @@
-"""The action `reclaim` of Volcano: evict pods of other queues for jobs that lack nodes.
+"""The action `reclaim` of Volcano: evict pods of other queues to make room for waiting jobs.
 
 Source: Volcano `actions/reclaim`.
 """

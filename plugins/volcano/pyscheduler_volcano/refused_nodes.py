@@ -1,7 +1,4 @@
-"""Remember nodes on which evictions cannot make room for a task (pod), so that equal tasks later skip these nodes.
-
-All of these nodes are forgotten as soon as any task is placed or evicted.
-"""
+"""Remember nodes on which evictions cannot make room for a task (pod), so that equal tasks later skip these nodes."""
 
 from __future__ import annotations
 

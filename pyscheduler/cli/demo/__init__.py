@@ -1,1 +1,1 @@
-"""The command `pyscheduler demo`, and the check of its result."""
+"""The command `pyscheduler demo`, which schedules the pods of a trace and checks the result."""

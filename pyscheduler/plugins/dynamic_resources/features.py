@@ -1,4 +1,4 @@
-"""The features of the allocator that feature gates can turn off.
+"""The features of the device allocator that feature gates can turn off.
 
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/types.go`.
 """

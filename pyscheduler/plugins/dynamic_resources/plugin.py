@@ -1,7 +1,6 @@
 """The plugin DynamicResources, with all its extension points. Source: kube-scheduler 1.36, `dynamicresources`.
 
-Differs from kube-scheduler: if devices were allocated or freed after a node was chosen, Reserve chooses the devices
-again.
+Differs from kube-scheduler: Reserve chooses devices again if devices were allocated or freed after the node was chosen.
 """
 
 from __future__ import annotations

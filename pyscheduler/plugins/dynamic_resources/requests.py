@@ -1,4 +1,4 @@
-"""Check the requests of claims, and convert them to the form that the allocator uses.
+"""Check the device requests in ResourceClaims, and convert the requests to the form that the allocator uses.
 
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating`.
 """

@@ -1,4 +1,4 @@
-"""Device selectors: whether a device satisfies an expression in CEL.
+"""Device selectors: check whether a device satisfies a CEL expression.
 
 Source: kube-scheduler 1.36, `k8s.io/dynamic-resource-allocation/cel`.
 """

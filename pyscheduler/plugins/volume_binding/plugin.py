@@ -1,4 +1,4 @@
-"""VolumeBinding at each extension point.
+"""The plugin VolumeBinding, with all its extension points.
 
 Differs from kube-scheduler: if two pods choose the same volume, the second pod fails at Reserve, not at a later write.
 Source: kube-scheduler 1.36, `volumebinding`.

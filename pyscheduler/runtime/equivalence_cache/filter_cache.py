@@ -1,4 +1,4 @@
-"""Filter results of each node for one equivalence class (pods that are equal for all plugins).
+"""The results of filters on each node, for one equivalence class (pods that are equal for all plugins).
 
 A filter runs again for a node only after a change that can matter to this filter, such as a new pod on the node.
 """

@@ -1,6 +1,6 @@
 """PreFilter: each plugin checks the pod once, and may reject it, narrow the set of nodes, or skip its own Filter.
 
-Source: kube-scheduler 1.36, `RunPreFilterPlugins`, `RunPreFilterExtensionAddPod`, `...RemovePod`.
+Source: kube-scheduler 1.36, `RunPreFilterPlugins`.
 """
 
 from __future__ import annotations

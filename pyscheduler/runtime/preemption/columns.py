@@ -1,7 +1,6 @@
-"""Search many nodes for victims, with one dry run for all nodes of the same shape.
+"""Search many nodes for victims, with one dry run for all nodes that have equal resources and equal pods.
 
-Two nodes have the same shape if their amounts of resources are equal, and their pods have equal requests and
-priorities.
+Pods are equal here if their requests and their priorities are equal.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A unit is a pod, or a PodGroup that is evicted as a whole. The search removes al
 snapshot, and tries to place the group. If the group fits, the units are put back, first those that disruption budgets
 protect. If the group no longer fits after a unit was put back, this unit is evicted.
 
-Differs from kube-scheduler: after each unit, pyscheduler only counts the places for members, if that suffices.
+Differs from kube-scheduler: where possible, the fit is checked by counting places, not by placing the group again.
 Source: kube-scheduler 1.36, `framework/preemption/podgrouppreemption.go`.
 """
 

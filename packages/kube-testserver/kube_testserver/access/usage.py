@@ -1,6 +1,6 @@
 """Record, for each user, which permissions allowed requests, and which requests were refused.
 
-So a test can run a program under a role, and then find the permissions that the program never needed.
+A test can run a program under a role, and then find the permissions that the program never needed.
 """
 
 from __future__ import annotations

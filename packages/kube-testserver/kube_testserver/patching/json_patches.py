@@ -1,4 +1,4 @@
-"""Patches that need no schema: JSON merge patch (RFC 7386) and JSON patch (RFC 6902).
+"""Apply patches that need no schema: JSON merge patch (RFC 7386) and JSON patch (RFC 6902).
 
 The result shares parts with the arguments: copy the result before you store it.
 """

@@ -1,4 +1,4 @@
-"""Job and JobSet: the pods of a Job, and the Jobs of a JobSet.
+"""Compute which pods a Job needs, and which Jobs a JobSet needs.
 
 Differs from the real controllers: a failed pod is replaced without delay. Success policies, failure policies,
 deadlines, and limits for single indexes have no effect.

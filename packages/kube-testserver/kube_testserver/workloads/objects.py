@@ -1,4 +1,4 @@
-"""Helpers for the modules of workload kinds: read fields of objects, and build pods."""
+"""Helpers for workload kinds such as Job: read fields of objects, and build pods."""
 
 from __future__ import annotations
 

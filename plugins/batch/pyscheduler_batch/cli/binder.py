@@ -1,4 +1,4 @@
-"""`pyscheduler binder`: bind the pods of BindRequests, a kind that KAI-Scheduler defines."""
+"""`pyscheduler binder`: bind the pods for which a scheduler has written BindRequests, a kind of KAI-Scheduler."""
 
 from __future__ import annotations
 

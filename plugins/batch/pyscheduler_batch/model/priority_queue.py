@@ -1,4 +1,4 @@
-"""A heap for items whose order changes while they wait: it compares them only at a push or a pop."""
+"""A heap for items whose order may change while the items wait; items are compared only at a push or a pop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Add to `pyscheduler explain POD` the checks of the pod's job, as in `pyscheduler queue explain`."""
+"""Add the checks of a pod's job to `pyscheduler explain POD`; `pyscheduler queue explain` makes the same checks."""
 
 from __future__ import annotations
 

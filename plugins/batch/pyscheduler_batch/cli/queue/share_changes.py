@@ -1,4 +1,4 @@
-"""Compare the fair shares of queues before and after a change of queue objects, as a table, JSON or YAML."""
+"""Show the fair shares of queues before and after a change of queue objects, as a table, JSON or YAML."""
 
 from __future__ import annotations
 
