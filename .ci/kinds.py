@@ -1,4 +1,4 @@
-"""Write the table of the fields of Kubernetes' kinds, which kube-testserver reads.
+"""Write kube-testserver's table of Kubernetes' kinds and their fields.
 
     python .ci/kinds.py KUBERNETES/api/openapi-spec/v3 packages/kube-testserver/kube_testserver/schema/kinds.json.gz
 

@@ -1,7 +1,4 @@
-"""An API server for the benchmarks, in a process of its own, so that its CPU time does not count as the scheduler's.
-
-The server reads commands from stdin, one JSON object per line, and answers each on stdout.
-"""
+"""An API server for the benchmarks, in a process of its own, so that its CPU time does not count as the scheduler's."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Indexes by label, to find the selectors that match an object, or the objects that match a selector.
-
-An index returns candidates. The caller must compare each candidate with the object or the selector.
-"""
+"""Indexes by label, to find selectors that may match an object, or objects that may match a selector."""
 
 from __future__ import annotations
 

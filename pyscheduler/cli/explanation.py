@@ -1,7 +1,4 @@
-"""Turn the evaluation of a pod into an explanation: a table of steps, and a sentence about what the pod waits for.
-
-A step says what the scheduler checked (for example, whether nodes have room for the pod) and what the result was.
-"""
+"""Turn the evaluation of a pod into an explanation: a table of checks, and a sentence about what the pod waits for."""
 
 from __future__ import annotations
 

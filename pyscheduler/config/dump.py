@@ -1,4 +1,4 @@
-"""Print an effective configuration with the keys and the spelling of kube-scheduler's `/configz`."""
+"""Print a configuration as YAML or JSON, with the keys and the spelling of kube-scheduler's `/configz`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """KubeSchedulerConfiguration v1 as typed objects, with the default value of each field.
 
 The module `defaults` adds the default plugins and their args.
-Differs from kube-scheduler: `leaderElection.resourceName` is `pyscheduler`, so that both programs can run side by side.
+Differs from kube-scheduler: `leaderElection.resourceName` is `pyscheduler` by default.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Inspect code that the scheduler calls: its origin, the number of its arguments, and its `self`."""
+"""Find out where code is defined, how many arguments it takes, and on which object it runs."""
 
 from __future__ import annotations
 

@@ -4,11 +4,11 @@ A plugin names an attrs class as its `args_type`. `pyscheduler.config` creates a
 configuration file:
 
 * The attribute `some_name` has the key `someName` in the file.
-* An attribute without a default is required. `null` means "not given".
+* An attribute without a default is required. A key with the value `null` counts as missing.
 * An attribute of type `Duration` holds seconds, and the file has text such as `1m30s`. The attribute
   `filter_timeout_seconds` has the key `filterTimeout`.
 * An attribute of type `Quantity` holds an amount of a resource, written like `500m`, `1.5Gi` or `2`.
-* The metadata `wire(...)` changes the key of an attribute, or the meaning of an empty value.
+* The metadata `wire(...)` changes the key of an attribute.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ A plugin registers the events after which it may accept a pod, each with or with
 returns QUEUE or SKIP for a pod. Without a hint function, the answer is always QUEUE. After an event, only the plugins
 that rejected the pod decide:
 
-* If no plugin registered the event, or all answers are SKIP, the pod stays where it is.
-* If an answer is QUEUE, the pod is retried after its backoff.
-* If a plugin that answers QUEUE rejected the pod with the status PENDING, the pod is retried at once.
+* If no plugin registered the event, or all answers are SKIP, the pod keeps waiting.
+* If any answer is QUEUE, the pod is retried after its backoff.
+* The pod skips this backoff if a plugin that answers QUEUE had rejected the pod with the status PENDING.
 
 Source: kube-scheduler 1.36, `isPodWorthRequeuing`.
 """

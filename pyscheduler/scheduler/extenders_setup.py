@@ -1,4 +1,4 @@
-"""Make the extenders of a configuration, and adapt its profiles to the extenders.
+"""Create the extenders that a configuration names, and adapt the profiles to these extenders.
 
 Source: kube-scheduler 1.36, `buildExtenders`.
 """

@@ -2,7 +2,7 @@
 
 DefaultPreemption searches for victims in the whole cluster (`runtime.preemption.group_search`) and evicts them.
 
-Differs from kube-scheduler: members that need victims are nominated, too.
+Differs from kube-scheduler: group members that need victims get a nominated node.
 
 Source: kube-scheduler 1.36, `runWorkloadAwarePreemption`.
 """

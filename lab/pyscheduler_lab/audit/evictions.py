@@ -1,7 +1,7 @@
 """Find out which pods the batch scheduler evicted, by which action (such as reclaim), and for which job.
 
-The scheduler writes action and job into the pod's condition ``DisruptionTarget``, and into an event with the reason
-``Evict``.
+The scheduler writes the action and the job into the pod's condition ``DisruptionTarget``, and into an event with the
+reason ``Evict``.
 """
 
 from __future__ import annotations

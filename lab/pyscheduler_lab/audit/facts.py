@@ -1,4 +1,4 @@
-"""Events in the audit of a batch scheduler: bindings, evictions, the end of an evicted pod, and other changes."""
+"""Facts that the audit of a batch scheduler checks: bindings, evictions, ends of evicted pods, and other changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes of simulated clusters, their power consumption, and the times at which they fail."""
+"""The nodes of simulated clusters, their power consumption, and the times at which nodes fail."""
 
 from __future__ import annotations
 

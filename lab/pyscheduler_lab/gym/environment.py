@@ -3,9 +3,6 @@
 Pods arrive as in a trace, and leave their nodes when their time is over. The Filter plugins of the profile say which
 nodes are feasible.
 
-With the argument `load`, jobs arrive in random order and never end, as in the FGD paper ("Beware of Fragmentation",
-USENIX ATC 2023).
-
 Differs from `pyscheduler simulate`: pods have no groups, and there is no preemption.
 """
 

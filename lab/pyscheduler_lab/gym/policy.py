@@ -1,7 +1,6 @@
 """A Score plugin that takes its scores from a learned policy, such as a neural network.
 
-The policy returns a score for each node, and a last score for leaving the pod pending.
-The plugin ignores the last score.
+The policy returns a score for each node, and then a score for leaving the pod pending, which the plugin ignores.
 
     class Learned(PolicyScore):
         name = "Learned"

@@ -1,4 +1,4 @@
-"""The numbers that describe a simulation's results, such as the mean wait: name, unit, meaning, computation."""
+"""The numbers that describe a simulation's results, such as the mean wait, each with unit, meaning and computation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compare policies (scheduler profiles) by the means of their results over several seeds, with 95 % intervals.
+"""Compare the mean results of policies (scheduler profiles) over several seeds, with 95 % confidence intervals.
 
 A seed changes the order of simultaneous jobs.
 """

@@ -1,4 +1,4 @@
-"""Check the stored results of a simulation: run it again, and compare the new tables with the stored ones."""
+"""Check the stored results of a simulation: repeat the simulation, and compare the new tables with the stored ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make a Python function that evaluates one call in a CEL expression, and adds up the cost."""
+"""Make a Python function that evaluates one call in a CEL expression, and counts the CEL cost of the call."""
 
 from __future__ import annotations
 

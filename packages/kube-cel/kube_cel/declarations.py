@@ -1,4 +1,4 @@
-"""The signatures of the functions that expressions can call, for the type checker.
+"""The signatures of the functions that CEL expressions can call, for the type checker.
 
 For example, ``contains_string=.(string,string)bool`` is a method, because of the dot. Its first parameter is the value
 on which it is called: ``x`` in ``x.contains(y)``. ``T``, ``K`` and ``V`` stand for any type.

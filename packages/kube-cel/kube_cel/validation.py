@@ -1,4 +1,4 @@
-"""Kubernetes' checks after the type check: invalid literals, wrong format strings, lists and maps of mixed types."""
+"""Find errors that CEL's type check misses: invalid literals, wrong format strings, lists and maps of mixed types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The PersistentVolumeClaims of a pod, and the storage classes of claims and volumes.
+"""Find the PersistentVolumeClaims of a pod, and the storage class of a claim or a volume.
 
 Source: kube-scheduler 1.36, `component-helpers/storage`.
 """

@@ -1,4 +1,4 @@
-"""The answers that an API client gets: a whole response, or the stream of a watch."""
+"""The answers that an API client receives: a whole response, or the stream of a watch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Virtual time: a clock that advances only on command.
 
 `VirtualClock.advance` fires one timer after the other. After each timer, it waits until the event loop has no work
-left. So an hour of virtual time takes only as long as the work in it.
+left.
 """
 
 from __future__ import annotations

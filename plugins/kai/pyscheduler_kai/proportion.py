@@ -1,7 +1,5 @@
 """KAI's plugin `proportion`: it computes fair shares, orders queues by them, and checks limits and quotas.
 
-Most amounts are tuples of CPU millicores, memory bytes and GPUs.
-
 Source: KAI-Scheduler, `plugins/proportion`.
 """
 

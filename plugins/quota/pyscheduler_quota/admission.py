@@ -1,4 +1,4 @@
-"""Decide which new pods the webhook admits: it refuses pods that would use quota that groups have reserved."""
+"""For the admission webhook: refuse a new pod if it needs quota that is reserved for a pod group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A group's claim to the quotas of its namespace: the amounts that the group needs, and those that it was granted."""
+"""A pod group's claim to the quotas of its namespace: the amounts needed and the amounts granted."""
 
 from __future__ import annotations
 

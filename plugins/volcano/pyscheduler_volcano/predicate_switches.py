@@ -1,4 +1,4 @@
-"""Set the filters, timeouts and scores of a profile by the arguments of Volcano's plugin `predicates`.
+"""Translate the arguments of Volcano's plugin `predicates` into filters, timeouts and scores of a profile.
 
 Source: Volcano `pkg/scheduler/plugins/predicates` (`predicates.go`, `helper.go`).
 """

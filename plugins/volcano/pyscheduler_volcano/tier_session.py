@@ -1,6 +1,6 @@
-"""The base class of Volcano's sessions.
+"""The base class of Volcano's sessions: a session is the state of one scheduling round.
 
-A session is the state of one scheduling round; its plugins are in groups, called tiers.
+The plugins of a session are in groups, called tiers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decide for an informer whether to watch or to list again, without I/O.
+"""Decide whether an informer watches or lists next; this module does no I/O.
 
 For example, the informer lists again if the server has forgotten the version of the watch (410), or if an event
 contradicts the local copy.

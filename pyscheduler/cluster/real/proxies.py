@@ -1,6 +1,5 @@
 """Find the proxy for an API server or an extender in environment variables such as HTTPS_PROXY.
 
-The variables are read as in Go programs such as kubectl.
 Source: `golang.org/x/net/http/httpproxy`.
 """
 

@@ -1,6 +1,6 @@
 """The devices of the cluster by pool, and the devices that each node can use.
 
-The ResourceSlices of a driver list the devices of a pool.
+A driver publishes the devices of a pool in ResourceSlices.
 
 Differs from kube-scheduler: selectors are evaluated only for devices that the node can use.
 Source: kube-scheduler 1.36, `dynamic-resource-allocation/structured/internal/incubating/pools_incubating.go`.

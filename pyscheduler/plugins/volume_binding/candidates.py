@@ -1,6 +1,5 @@
-"""Find the volumes that an unbound claim may take.
+"""Find the PersistentVolumes to which an unbound claim can be bound.
 
-The smallest suitable volume is taken first.
 Source: kube-scheduler 1.36, `component-helpers/storage/volume/pv_helpers.go`, `FindMatchingVolume`.
 """
 

@@ -1,7 +1,6 @@
 """The equivalence cache of one profile: answers of Filter and Score plugins, kept for equal pods.
 
-Pods form a class if they are equal in all parts that these plugins may read (`equivalence_key`). The cache keeps only
-the answers of plugins that set `reuse`. The decisions are the same without the cache.
+Pods are equal if `equivalence_key` returns the same key for them. The decisions are the same without the cache.
 """
 
 from __future__ import annotations

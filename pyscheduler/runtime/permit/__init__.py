@@ -1,1 +1,1 @@
-"""Pods that wait at Permit, and pods whose PreBind plugins run."""
+"""Pods that wait at the extension point Permit, and pods whose PreBind plugins are running."""

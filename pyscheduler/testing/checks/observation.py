@@ -1,4 +1,4 @@
-"""`Observation`: the mistakes of a plugin that `check_plugin` has found so far, and the test step that runs now."""
+"""`Observation`: the mistakes that `check_plugin` has found in a plugin so far, and the current test step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step of a random history: a `FakeCluster` method and its arguments, so that a check can omit or print the step."""
+"""A step of a random test: a stored call of a `FakeCluster` method, which a check can run, omit or print."""
 
 from __future__ import annotations
 

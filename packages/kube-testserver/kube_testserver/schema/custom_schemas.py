@@ -1,4 +1,4 @@
-"""Functions on the OpenAPI v3 schemas of custom resources: list the parts of a schema, and tell if it has CEL rules."""
+"""Functions on the OpenAPI v3 schemas of custom resources: list the parts of a schema, and look for CEL rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types to which objects are converted to check them: the conversion fails if Go's decoder would refuse the object."""
+"""Types for the check of objects: an object that Go's decoder refuses cannot be converted to its type."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The subresources `binding` and `eviction` of pods: a POST binds or deletes the pod."""
+"""Two subresources of pods: a POST to `binding` binds the pod, and a POST to `eviction` deletes the pod."""

@@ -1,6 +1,4 @@
-"""Ask Prometheus for the past use of queues, with the queries of KAI.
-
-Differs from KAI: if the window type is `tumbling`, pyscheduler sends an instant query instead of a range query.
+"""Ask Prometheus for the past resource usage of queues, with the queries of KAI.
 
 Source: KAI-Scheduler `usagedb/prometheus`.
 """

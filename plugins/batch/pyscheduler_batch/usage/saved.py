@@ -1,4 +1,4 @@
-"""Save the past use of queues in a ConfigMap, so that a restarted scheduler or a new leader continues the count."""
+"""Save the past resource usage of queues in a ConfigMap, so that a restarted scheduler or a new leader knows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clusters that `kubectl queue` reads: an API server, or files with manifests."""
+"""The clusters that `pyscheduler queue` reads: an API server, or files with manifests."""
 
 from __future__ import annotations
 
