@@ -1,4 +1,4 @@
-"""Measure how long decisions of the plugin Batch take, and how long a simulation of the Philly trace takes."""
+"""Measure how long decisions of the plugin Batch take, and how long a simulation of a recorded workload takes."""
 
 from __future__ import annotations
 

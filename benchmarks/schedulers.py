@@ -1,4 +1,4 @@
-"""Make schedulers to measure, and plugins and recorders for measurements."""
+"""Make the schedulers that the benchmarks measure, and record how long their scheduling cycles take."""
 
 from __future__ import annotations
 

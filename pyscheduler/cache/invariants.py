@@ -1,4 +1,4 @@
-"""A check of the cache: computes a NodeInfo again from its node and pods, and compares it with the cached one."""
+"""Check the cache: compute a NodeInfo again from its node and pods, and compare it with the cached one."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 `Cache.update_snapshot` copies only what changed since the last update.
 
-A cycle may try out changes, for example evict pods in the snapshot to find preemption victims. First, it makes a
-checkpoint. Later, it rolls the snapshot back to the checkpoint.
+To find preemption victims, a cycle evicts pods in the snapshot, and later rolls the snapshot back to a checkpoint.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Show the result of a plugin as unknown in `explain` if the user may not list the objects that the plugin reads.
-
-Without these objects, the plugin might reject the pod by mistake.
-"""
+"""Show the result of a plugin as unknown in `explain` if the user may not list the objects that the plugin reads."""
 
 from __future__ import annotations
 

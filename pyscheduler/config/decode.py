@@ -1,4 +1,4 @@
-"""Convert plain values to typed objects, and report every mistake, such as an unknown key, or text instead of a number.
+"""Convert values of a configuration to typed objects, and report every mistake, such as an unknown key.
 
 Differs from kube-scheduler: `null` is accepted for all durations.
 """

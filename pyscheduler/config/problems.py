@@ -1,4 +1,4 @@
-"""Problems of a configuration: messages with kube-scheduler's wording, and paths into the file."""
+"""Mistakes in a configuration: each has a message, worded as in kube-scheduler, and the path of the wrong field."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 A plugin gets a `Preemptor` with `handle.preemptor(name, rules)`. To change rules, it passes a subclass of
 `PreemptionRules`.
+
 Source: kube-scheduler 1.36, `framework/preemption` and `plugins/defaultpreemption`.
 """
 

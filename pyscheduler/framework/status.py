@@ -1,6 +1,6 @@
-"""`Status`: the answer of an extension point, a `Code` with reasons. None means success.
+"""`Status`: the answer of a plugin, a `Code` with reasons. None means success.
 
-A `Status` does not change after it was made, so a plugin may return one constant for every node.
+A `Status` does not change, so a plugin may return one constant for every node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The identity of a group: namespace, name, and the family of systems that describe it.
+"""The identity of a pod group: its namespace, its name, and the system that describes it.
 
-Two systems, such as Koordinator and Volcano, may use one name for two different groups. Systems that share their
-groups are one family.
+Systems that share their groups count as one system, a family.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Names that the package `pyscheduler.podgroup` once had. They still work, with a warning, until version 0.4."""
+"""Deprecated names of the package `pyscheduler.podgroup`, which still work, with a warning, until version 0.4."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Pods in flight, and the events that came while they were in flight.
 
 A pod is in flight while the scheduler decides about it: from `pop` until Permit has allowed the pod, or until the pod
-is back in the queue. The attempt does not see events that come meanwhile, because its snapshot is older. So these
-events are kept. If the attempt fails, one of them may cause a retry.
+is back in the queue. The scheduler decides from a snapshot, which lacks the events that come meanwhile. The queue keeps
+these events: if the pod cannot be scheduled, one of them may cause a retry.
 
 Source: kube-scheduler 1.36, `active_queue.go` (`inFlightPods`, `inFlightEvents`).
 """

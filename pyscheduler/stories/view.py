@@ -1,6 +1,6 @@
 """Stories (why pods wait) as JSON: the fields of `/debug/story`, `/debug/state` and `/debug/stream`.
 
-A new release may add fields, but removes none. Times are RFC 3339 texts in UTC, or "" if unknown.
+Times are RFC 3339 texts in UTC, or "" if unknown.
 """
 
 from __future__ import annotations

@@ -12,8 +12,6 @@ group of pods that start together or not at all. A gang that lost members is *br
 7. Evictions end if nothing else changes in the cluster.
 8. Each pending pod shows why it waits.
 9. The status of queues is right.
-
-Most rules have exceptions, which the modules of the rules describe.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Count the pods of a gang that have a node, and find out whether the gang has enough of them."""
+"""Count the pods of a gang that have a node, and find out whether the gang lacks pods."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The table of kinds: the URL and the Python type of each kind.
 
-The module has the built-in kinds. Each scheduler in a process has its own `KindTable`, to which plugins add their
-custom resources.
+Each scheduler in a process has its own `KindTable`, to which plugins add their custom resources.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Serve a cluster over HTTP, and run its simulated kubelets and controllers if the caller wants them."""
+"""Serve a cluster over HTTP, optionally with simulated kubelets and controllers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A test server for synchronous clients and for other processes: an embedded cluster in a thread of its own.
 
-The cluster has no locks. So other threads use it over HTTP, or by `run`, which calls a function in the server's thread.
+Other threads use the cluster over HTTP, or with `run`, which calls a function in the server's thread.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Score plugins to compare with `FGD`: `Random`, `DotProd`, `GpuClustering`, `GpuPacking` and `BestFit`.
+"""The score plugins with which `FGD` is compared: `Random`, `DotProd`, `GpuClustering`, `GpuPacking` and `BestFit`.
 
 Source: Weng et al., USENIX ATC 2023, section 6.1, and the definitions in the simulator of its authors.
 """

@@ -1,7 +1,7 @@
-"""Skip groups of KAI with `schedulingBackoff: 1` that the scheduler once failed to place.
+"""Skip each KAI pod group that has `schedulingBackoff: 1` if the scheduler failed to place the group before.
 
-After the failure, the scheduler writes a condition with the name of its node pool into the group. It skips groups whose
-newest condition names this pool.
+After the failure, the scheduler writes a condition with the name of its node pool into the group. It skips the group
+while the newest condition names this pool.
 
 Source: KAI-Scheduler, `pkg/scheduler/cache/cluster_info/cluster_info.go` (isPodGroupUpForScheduler).
 """

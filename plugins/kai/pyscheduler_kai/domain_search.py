@@ -1,8 +1,8 @@
 """Find victims for a job that must run in one topology domain, such as one rack.
 
-The search makes one eviction plan for each domain where evictions can make enough room. It simulates these plans, those
-with few evictions first, until the job finds nodes. If no plan succeeds, the search takes one domain after the other,
-and simulates the eviction of all possible victims there.
+The search makes one eviction plan for each domain where evictions can make enough room. It simulates the plan with
+the fewest evictions first, then the other plans, until the job finds nodes. If no plan succeeds, the search simulates
+for each domain the eviction of all possible victims there.
 
 Differs from KAI-Scheduler: KAI takes victims in the order of queues until some domain has room.
 """

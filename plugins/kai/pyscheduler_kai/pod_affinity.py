@@ -1,4 +1,7 @@
-"""KAI's plugin `podaffinity`: preferred (anti-)affinity between pods. Source: KAI-Scheduler, `plugins/podaffinity`."""
+"""KAI's plugin `podaffinity`: preferred (anti-)affinity between pods.
+
+Source: KAI-Scheduler, `plugins/podaffinity`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Propose scenarios: sets of tasks (pods) to evict, so that some tasks of a pending job find nodes.
+"""Propose scenarios: sets of tasks (pods) to evict, so that a pending job finds nodes.
 
 Victims are collected in units: tasks of one job that are evicted together. A job above its minimum loses one task or
 sub-group at a time; at its minimum, it loses all its tasks at once. After each unit, a quick check counts the GPUs that

@@ -1,4 +1,4 @@
-"""The base class of Volcano's policies (one for each plugin of Volcano), and helpers to read their arguments."""
+"""The base class for Volcano's plugins, and functions that read the plugins' arguments."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Volcano's plugin `priority`: jobs and pods of high priority are placed first.
 
-A job may preempt jobs of lower priority. Source: Volcano `plugins/priority`.
+A job may preempt jobs of lower priority.
+
+Source: Volcano `plugins/priority`.
 """
 
 from __future__ import annotations

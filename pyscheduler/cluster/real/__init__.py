@@ -1,17 +1,15 @@
-"""The client through which the scheduler reads from an API server and writes to it.
+"""The scheduler's client of an API server: it lists, watches and writes objects.
 
-Simulations and tests use the same client as a scheduler in a real cluster, but call an embedded API server without
-HTTP.
+In simulations and tests, the client calls an embedded API server without HTTP.
 
-The metric `pyscheduler_warnings_total` counts problems that do not stop the scheduler. This client uses these values of
-the label `kind`:
+The client counts problems in the metric `pyscheduler_warnings_total`. The label `kind` names the problem:
 
 ====================== =============================================================================================
 `malformed_<kind>`     an object, or an event about it, could not be decoded; its last readable version stays in use
 `watch_broken`         a list or watch got no answer or was cut off; the informer tries again
 `watch_refused`        the API server refused a list or watch; the informer tries again
-`relisted`             a watch could not continue (410, gaps, versions running backwards); the kind is listed again
-`informer_failed`      list and watch failed because of a bug in this client; the kind is listed again
+`relisted`             a watch could not continue, for example after a 410; the informer lists all objects again
+`informer_failed`      list and watch failed because of a bug in this client; the informer lists all objects again
 `handler_failed`       an event handler raised an exception; the other handlers were called
 `request_retried`      a request was sent again, because no answer came or the answer permits a retry
 `event_dropped`        an event was not sent: the queue was full, or the program ended

@@ -10,10 +10,7 @@ A program uses `LeaderElector`:
     finally:
         await elector.release()
 
-If the process was suspended for too long, `is_leader` is False as soon as the process continues.
-
-Differs from kube-scheduler: a leader stops as soon as `renewDeadline` has passed since its last successful renewal;
-kube-scheduler stops up to one `retryPeriod` later.
+Differs from kube-scheduler: a leader stops exactly when `renewDeadline` has passed since its last renewal.
 """
 
 from __future__ import annotations

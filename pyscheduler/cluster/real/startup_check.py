@@ -1,8 +1,8 @@
-"""The first request to the API server, so that refused credentials give one clear error at the start.
+"""Send a first request to the API server, so that wrong credentials give one clear error at the start.
 
 `pyscheduler run` waits for an API server that is down or not ready yet. Other commands report an error at once.
 
-Differs from kube-scheduler, which retries for ever: refused credentials or an untrusted certificate end the program.
+Differs from kube-scheduler: wrong credentials or an untrusted certificate end the program; kube-scheduler retries.
 """
 
 from __future__ import annotations

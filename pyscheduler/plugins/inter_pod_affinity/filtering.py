@@ -1,4 +1,4 @@
-"""The filter of InterPodAffinity: counts pods in each topology domain, such as a zone.
+"""The filter of InterPodAffinity: it counts pods in each topology domain, such as a zone.
 
 For example, a node is rejected if its zone has a pod that matches a required anti-affinity term of the incoming pod.
 """

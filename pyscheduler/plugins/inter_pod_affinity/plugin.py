@@ -1,6 +1,5 @@
 """InterPodAffinity at each extension point.
 
-The snapshot counts the matching pods of each node, and a scheduling cycle adds up the counts.
 Source: kube-scheduler 1.36, `pkg/scheduler/framework/plugins/interpodaffinity`.
 """
 

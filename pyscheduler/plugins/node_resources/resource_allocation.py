@@ -1,4 +1,4 @@
-"""For each node, the amounts that resource scores need: allocatable, requested, and requested including the new pod.
+"""The resource amounts of each node for score plugins: allocatable, requested, and requested with the new pod.
 
 Differs from kube-scheduler: DRA devices in outdated or incomplete pools do not count.
 """

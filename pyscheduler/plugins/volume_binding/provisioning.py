@@ -2,6 +2,7 @@
 
 The StorageClass may allow only certain topologies. If the driver reports its free capacity in CSIStorageCapacity
 objects, the capacity must suffice.
+
 Source: kube-scheduler 1.36, `volumebinding/binder.go`.
 """
 

@@ -1,4 +1,4 @@
-"""Group nodes whose nominated pods have equal requests: a search for victims can treat such nodes alike."""
+"""Find nodes whose nominated pods have equal requests; a search for victims reuses results among such nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`check_plugin`: run a plugin on random clusters, and report its first mistake and a few steps that cause it."""
+"""`check_plugin`: run a plugin on random clusters, and report the plugin's first mistake and how to repeat it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Run test cases of batch scheduling with the whole scheduler and the plugin `Batch`.
-
-A case is converted to API objects, such as Nodes, Pods, Queues and PodGroups.
-"""
+"""Convert test cases of batch scheduling to API objects, and run them with the scheduler and the plugin `Batch`."""
 
 from __future__ import annotations
 

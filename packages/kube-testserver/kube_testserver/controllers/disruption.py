@@ -2,7 +2,7 @@
 
 The API server uses these numbers to allow or refuse an eviction.
 
-Differs from kube-controller-manager, which also records events.
+Differs from kube-controller-manager: no events are recorded.
 Source: Kubernetes, `pkg/controller/disruption/disruption.go`.
 """
 

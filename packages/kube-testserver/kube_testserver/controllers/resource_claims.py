@@ -1,6 +1,4 @@
-"""A small resource claim controller: creates claims from templates, and releases claims when their pod is done.
-
-A claim that no pod uses any more is deallocated. If it was made from a template, it is also deleted.
+"""A small resource claim controller: it creates claims from templates, and releases claims that no pod uses any more.
 
 Differs from kube-controller-manager: a failed operation is retried only after its pod, claim or template changes.
 Source: Kubernetes, `pkg/controller/resourceclaim/controller.go` with the default feature gates.

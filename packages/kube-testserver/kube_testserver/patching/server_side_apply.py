@@ -1,8 +1,8 @@
 """Server-side apply: merge a manager's configuration into an object.
 
-The manager of an apply owns the fields that the apply names. A field that the manager no longer names is removed
-if no other manager owns it. An apply that changes a field of another manager is refused as a conflict, unless the apply
-is forced.
+The manager owns the fields in its configuration. If its next configuration lacks one of these fields, the server
+removes the field, unless another manager owns it. A change of another manager's field is refused as a conflict, unless
+the request sets `force`.
 
 Source: structured-merge-diff, ``merge/update.go``.
 """

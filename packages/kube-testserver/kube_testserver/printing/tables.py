@@ -1,7 +1,4 @@
-"""Tables: the columns and rows that the server sends to `kubectl get`.
-
-Common kinds have columns of their own, and a custom resource has the columns that its definition names.
-"""
+"""Tables: the columns and rows that the server sends to `kubectl get`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Request bodies in protobuf, which typed Go clients (`kubectl create`, `drain`, `auth can-i`) send by default."""
+"""Decode request bodies in protobuf, the format that `kubectl create` and other typed Go clients send by default."""
 
 from kube_testserver.protobuf.decode import PROTOBUF, BadProtobufError, UnknownKindError, decode_protobuf
 

@@ -1,6 +1,6 @@
 """Checks of roles and bindings, and the defaults that the server fills in.
 
-Source of the checks: `pkg/apis/rbac/validation` in Kubernetes.
+Source: Kubernetes, `pkg/apis/rbac/validation`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Find the GPUs of a node with enough room for a pod's share, and choose some of them.
+"""Find the GPUs of a node that have room for a pod's share, and choose among them.
 
 The capacity of a GPU is its memory in MiB, or 100 (percent) if the memory is unknown.
 

@@ -1,1 +1,1 @@
-"""The state of one scheduling round as tables of queues, jobs, tasks (pods) and nodes. The package does no I/O."""
+"""The state of one scheduling round as tables of queues, jobs, tasks (pods) and nodes."""

@@ -1,4 +1,4 @@
-"""The decisions of one scheduling round (bind, nominate, evict), in order; they are carried out after the round."""
+"""The decisions (bind, nominate, evict) of one scheduling round, which are carried out after the round."""
 
 from __future__ import annotations
 

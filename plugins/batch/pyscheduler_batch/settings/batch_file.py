@@ -1,6 +1,6 @@
 """Read the configuration file of a batch system, such as KAI, as the configuration of a scheduler with one profile.
 
-The profile enables the plugin `Batch`, whose args are the content of the file, and disables `DefaultPreemption`.
+The content of the file becomes the args of the plugin `Batch`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Read the configuration of the plugin `Batch`, in any of its three forms.
-
-The forms are the args of the plugin, the configuration file of a batch system, and the spec of an object in the
-cluster, for example KAI's SchedulingShard.
-"""
+"""Read the configuration of the plugin `Batch` from its args, a batch system's file, or an object in the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pyscheduler webhook`: run an admission webhook that refuses pods if they would use quota reserved by a group."""
+"""`pyscheduler webhook`: run an admission webhook that refuses pods if their quota is reserved for a pod group."""
 
 from __future__ import annotations
 
