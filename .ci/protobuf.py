@@ -1,9 +1,9 @@
-r"""Write the table of protobuf field numbers, which kube-testserver reads.
+r"""Write the table of protobuf field numbers for kube-testserver.
 
     python .ci/protobuf.py KUBERNETES/staging/src/k8s.io \
         packages/kube-testserver/kube_testserver/protobuf/fields.json.gz
 
-KUBERNETES is a checkout of the Kubernetes repository. `kube_testserver.protobuf.decode` describes the table.
+KUBERNETES is a checkout of the Kubernetes repository.
 """
 
 from __future__ import annotations

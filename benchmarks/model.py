@@ -1,4 +1,4 @@
-"""Estimate how much CPU time and memory one more pod costs, and one more node.
+"""Estimate the CPU time and memory that each additional pod or node takes.
 
 The estimate comes from the benchmark SchedulingBasic, measured at several sizes.
 """

@@ -1,4 +1,4 @@
-"""TLS for the benchmarks: a new certificate, and a bearer token of the length of a service account token."""
+"""TLS for the benchmarks: a new certificate, and a bearer token as long as that of a service account."""
 
 from __future__ import annotations
 

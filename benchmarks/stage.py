@@ -1,4 +1,4 @@
-"""Create the objects of a benchmark, change some during a measurement, and restore the first state afterwards."""
+"""Create the objects of a benchmark, change some during a measurement, and undo the changes afterwards."""
 
 from __future__ import annotations
 

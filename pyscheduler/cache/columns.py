@@ -1,4 +1,4 @@
-"""Arrays about the nodes of a snapshot, such as their requested CPU. The row of a node is its index in the arrays."""
+"""Arrays with one row for each node of a snapshot, for example the requested CPU of each node."""
 
 from __future__ import annotations
 

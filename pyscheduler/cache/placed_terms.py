@@ -1,4 +1,4 @@
-"""For each node, the number of its pods that have a certain affinity or anti-affinity term.
+"""Count, for each node and each affinity or anti-affinity term, the node's pods that have this term.
 
 Equal terms are counted together, so an incoming pod is compared once with each distinct term.
 """

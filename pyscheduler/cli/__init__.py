@@ -1,4 +1,1 @@
-"""The commands of `pyscheduler` and its kubectl plugins.
-
-A command imports heavy modules inside its function, so that `pyscheduler --help` answers at once.
-"""
+"""The commands of `pyscheduler` and its kubectl plugins."""

@@ -1,4 +1,4 @@
-"""Read the zip file of `/debug/snapshot`, which has the objects and the configuration of a scheduler."""
+"""Read the zip file that `/debug/snapshot` returns: the objects and the configuration of a scheduler."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Validate a configuration after its defaults were filled in, with kube-scheduler's messages.
 
-Differs from kube-scheduler: this module also rejects a plugin without a name and bad args of NodeResourcesFit.
+Differs from kube-scheduler: this module also rejects a plugin without a name.
 """
 
 from __future__ import annotations

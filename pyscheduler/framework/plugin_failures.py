@@ -1,4 +1,4 @@
-"""Reports failures and slow calls of plugins: counts all of them, and logs some.
+"""Count failures and slow calls of plugins, and log some of them.
 
 Of each kind of failure, only the first, the tenth, the hundredth (and so on) are logged as errors.
 """

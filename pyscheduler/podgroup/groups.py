@@ -1,6 +1,6 @@
-"""The state that all group plugins of a scheduler share: groups, members, and the plugin that schedules each group.
+"""The groups, their members and the plugin that schedules each group: common data of all group plugins.
 
-A plugin gets this state with `PodGroups.of(handle)`.
+A plugin gets this data with `PodGroups.of(handle)`.
 """
 
 from __future__ import annotations

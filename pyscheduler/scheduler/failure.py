@@ -1,6 +1,6 @@
-"""Failed attempts: decide what happens to the pod, and carry out the decision.
+"""After a failed scheduling attempt, decide what happens to the pod, and carry out the decision.
 
-Differs from kube-scheduler: a pod that was bound or deleted meanwhile does not get `PodScheduled=False`.
+Differs from kube-scheduler: a pod that is already bound or deleted does not get `PodScheduled=False`.
 Source: kube-scheduler 1.36, `handleSchedulingFailure`.
 """
 

@@ -1,7 +1,4 @@
-"""Estimate whether a pod, or several equal pods of a group, would find room if they were retried.
-
-The estimate is quick, but can be wrong.
-"""
+"""Estimate whether a pod, or several equal pods of a group, would find room if they were retried."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Authenticate requests to the HTTPS port by client certificate or bearer token.
 
-The API server checks each token. A request without credentials has the user `system:anonymous`.
+The API server checks each token.
 
 Source: apiserver's authentication/authenticatorfactory/delegating.go, request/x509, request/bearertoken, token/cache.
 """

@@ -2,7 +2,7 @@
 
 A request is authenticated (else 401), then authorized (else 403), then answered.
 
-Differs from kube-scheduler: pyscheduler serves only HTTP/1.1, and ignores user names that a proxy passes in headers.
+Differs from kube-scheduler: pyscheduler serves only HTTP/1.1.
 
 Source: buildHandlerChain in cmd/kube-scheduler/app/server.go; apiserver's endpoints/filters and
 handlers/responsewriters/errors.go; server/options/authentication.go.

@@ -5,8 +5,7 @@
     queue.json              each pod that waits or is being scheduled: its place, attempts and backoff
     objects/v1/Pod.json     the pods, as a List for explain --objects; each watched kind has such a file
 
-Objects have only the fields that the scheduler decodes. The file has no Secrets, no private keys of extenders, and no
-annotations `last-applied-configuration`, which may contain the values of environment variables.
+The file has no Secrets and no private keys of extenders.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Record and export metrics: kube-scheduler's, with its names, labels and buckets, and pyscheduler's own."""
+"""Record and export metrics: kube-scheduler's metrics under the same names, and pyscheduler's own metrics."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Pytest fixtures for plugin authors, registered by the `pytest11` entry point.
-
-pytest loads this module in every run where pyscheduler is installed, so it imports little of pyscheduler until a
-fixture is used.
-"""
+"""Pytest fixtures for plugin authors, registered by the `pytest11` entry point."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The input of a learned policy, which scores nodes: one flat array with features of each node, then of the pod.
-
-The training environment and the Score plugin (`PolicyScore`) use the same function.
-"""
+"""The input of a learned policy, which scores nodes: one flat array with features of each node, then of the pod."""
 
 from __future__ import annotations
 

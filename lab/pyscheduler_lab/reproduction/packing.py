@@ -1,7 +1,4 @@
-"""Run the experiment of the FGD paper (see `arrivals`): place the arriving tasks one by one, and measure after each.
-
-The scheduler's own code chooses the nodes. This module computes the allocation and the fragmentation from the choices.
-"""
+"""Run the FGD paper's experiment: place tasks one by one, and compute allocation and fragmentation after each."""
 
 from __future__ import annotations
 

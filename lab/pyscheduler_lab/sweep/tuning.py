@@ -1,7 +1,7 @@
-"""Search for plugin weights that minimise or maximise a column of results, with Optuna's Parzen estimator (TPE).
+"""Search for plugin weights that minimise or maximise a result of simulations, with Optuna's TPE sampler.
 
 Optuna proposes weights, and the profile runs with them, once for each seed.
-At the end, the best weights are compared with the profile's own weights. This comparison uses other seeds.
+At the end, the best weights are compared with the profile's own weights, with other seeds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Change the dump of a cluster: remove and add nodes, and add objects that the dump lacks, such as namespaces.
-
-If a node is removed, the pods that a controller would replace are created again, under the same names.
-"""
+"""Change the dump of a cluster: remove and add nodes, and add objects that the dump lacks, such as namespaces."""
 
 from __future__ import annotations
 

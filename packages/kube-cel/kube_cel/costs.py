@@ -1,4 +1,4 @@
-"""The cost of each function call, by function and argument types.
+"""The runtime cost of each CEL function call, by function and argument types.
 
 Source: cel-go 0.26, `interpreter/runtimecost.go` and `ext`; Kubernetes 1.36, `cel/library/cost.go`.
 """

@@ -1,7 +1,4 @@
-"""`Clock`: the interface for reading the time and setting timers, so that tests and simulations can advance the time.
-
-`LoopClock` is the clock of the running event loop. `kube_testserver` has virtual clocks.
-"""
+"""`Clock`: an interface to the time and to timers, so that tests and simulations can advance the time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Create the actions and policies that the configuration of the plugin `Batch` names.
+"""Create the actions and policies that are named in the configuration of the plugin `Batch`.
 
 An action is a step of a scheduling round, such as `allocate`. A policy answers questions that actions ask, for example
 which of two jobs is placed first.

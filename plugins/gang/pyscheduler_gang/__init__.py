@@ -1,5 +1,4 @@
 """Gang scheduling as in Koordinator: members of a gang are bound only after enough of them have found nodes.
 
-Begin with `plugin`, then `gangs` (records of gangs), `rounds` (attempts of all members) and `verdicts` (allow or reject
-at Permit).
+Begin with `plugin`.
 """

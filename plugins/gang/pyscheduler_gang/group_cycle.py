@@ -1,7 +1,4 @@
-"""Gangs in group cycles (`strategy: groupCycle`), which place all pending members in one attempt.
-
-No member waits at Permit, so gangs do not time out.
-"""
+"""Gangs in group cycles (`strategy: groupCycle`), which place all pending members in one attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check if the GPUs suffice for KAI's action `consolidation`, which moves running pods to make room for a job."""
+"""Check if there are enough GPUs for a job and for the pods that KAI's action `consolidation` moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of victims if PodDisruptionBudgets are respected; KAI itself reads no budgets."""
+"""Prefer victims whose eviction violates no PodDisruptionBudget; KAI itself reads no budgets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""kube-batch for the plugin `Batch`: the actions and plugins of this batch system.
-
-kube-batch is Volcano's ancestor.
-"""
+"""The actions and plugins of kube-batch (Volcano's ancestor), as a batch system of the plugin `Batch`."""
 
 from __future__ import annotations
 

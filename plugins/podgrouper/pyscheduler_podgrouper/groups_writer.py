@@ -1,4 +1,4 @@
-"""Write the pod groups of workloads to the API server, and make the workloads' pods members."""
+"""Write the pod groups of workloads to the API server, and add the workloads' pods to the groups."""
 
 from __future__ import annotations
 

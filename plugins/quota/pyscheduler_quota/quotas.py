@@ -1,4 +1,4 @@
-"""Compute which ResourceQuotas count a pod, how much of each quota the pod uses, and which limits are exceeded.
+"""Compute which ResourceQuotas apply to a pod, how much of each quota the pod uses, and which limits are exceeded.
 
 The keys of `Amounts` are the names that quotas use, such as `requests.cpu`. The values are billionths of a unit.
 Source: Kubernetes, `pkg/quota/v1/evaluator/core/pods.go`.

@@ -1,4 +1,4 @@
-"""Make the statuses, events and metrics that Volcano itself would make.
+"""Make statuses, events and metrics of pod groups and queues, like those of Volcano.
 
 Sources: Volcano `framework/session.go`, `pkg/controllers/queue`, `scheduler/metrics/queue.go`,
 `controllers/metrics/queue.go`.

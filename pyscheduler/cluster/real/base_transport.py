@@ -1,6 +1,4 @@
-"""Base class of the transports to an API server: only the leading replica may write anything except Events.
-
-The lease is checked right before a write is sent, because a write may wait for the rate limit first.
+"""Base class of the transports to an API server; replicas that do not lead can write only Events.
 
 Source: client-go, `rest/request.go` (metrics).
 """

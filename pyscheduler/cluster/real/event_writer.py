@@ -1,6 +1,5 @@
 """Send Events to the API server in the background, so that they do not delay bindings.
 
-As in client-go, repetitions of an event are counted in one Event.
 Source: client-go `tools/events`.
 """
 

@@ -1,7 +1,4 @@
-"""Reasons why a profile has no equivalence cache, or does not cache the answers of a plugin.
-
-The equivalence cache reuses answers of plugins for equal pods.
-"""
+"""Reasons why a profile does not reuse the answers of some or all plugins for equal pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pod's signature: pods of one profile with equal signatures have the same feasible nodes and scores.
+"""A pod's signature: two pods of a profile have the same feasible nodes and scores if their signatures are equal.
 
 Source: kube-scheduler 1.36, `computeBatchablePlugins` and `SignPod`.
 """

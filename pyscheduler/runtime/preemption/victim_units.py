@@ -1,7 +1,6 @@
 """The units that may be evicted for a pod group: single pods, and PodGroups with the disruption mode `PodGroup`.
 
-Units of lower priority are evicted first. If priorities are equal, pods without a group are evicted first, then smaller
-groups, and finally larger groups.
+Units of lower priority are evicted first.
 
 Differs from kube-scheduler: the order of equally important units is not random.
 Source: kube-scheduler 1.36, `framework/preemption/types.go` and `moreImportantVictim`.

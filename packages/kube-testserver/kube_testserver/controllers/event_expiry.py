@@ -1,7 +1,4 @@
-"""Expiry of events: an event is deleted some time after its last write, by default an hour.
-
-There is no timer: a write of an event deletes all events that have expired.
-"""
+"""Expiry of events: an event is deleted some time after its last write, by default an hour."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""A small kubelet for all nodes at once: it admits and runs bound pods, and ends pods that are being deleted.
+"""A simulated kubelet for all nodes: it admits and runs bound pods, and ends pods that are being deleted.
 
-With `run_pods` (the default), a bound pod starts after a configured time. The annotation `pyscheduler.io/run-duration`
-says how long a pod runs until it succeeds.
+The annotation `pyscheduler.io/run-duration` says how long a pod runs until it succeeds.
 """
 
 from __future__ import annotations

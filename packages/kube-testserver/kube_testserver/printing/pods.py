@@ -1,8 +1,4 @@
-"""A pod's row in `kubectl get`: how many containers are ready, and one word for the state of the pod.
-
-The word is the phase, unless there is a more specific one, such as `SchedulingGated`, `Terminating`, or the reason why
-a container waits.
-"""
+"""A pod's row in `kubectl get`: the number of ready containers, and a word for the state, such as `Terminating`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: their defaults, their validation, and the resources that they define.
+"""Check and complete CustomResourceDefinitions, and return the resources that they define.
 
 Differs from kube-apiserver: no webhook converts objects between versions.
 """

@@ -1,4 +1,4 @@
-"""Volcano's Job, and the PodGroups that operators make for Volcano.
+"""Volcano's Job, and the Volcano PodGroups that other operators, such as KubeRay, create.
 
 Source: Volcano, `pkg/controllers/job`.
 Differs from Volcano: policies, plugins and `dependsOn` have no effect.

@@ -1,4 +1,4 @@
-"""The GPUs of all nodes as arrays, for filters and scores that look at single GPUs. The code calls a GPU a device."""
+"""The GPUs of all nodes (`devices` in the code) as arrays, for filters and scores that look at single GPUs."""
 
 from __future__ import annotations
 

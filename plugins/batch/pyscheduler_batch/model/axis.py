@@ -1,4 +1,4 @@
-"""The resource axis: the order of the resources in arrays of amounts, which have one column for each resource.
+"""The resource axis: the order of the columns in arrays of amounts, with one column for each resource.
 
 Units: `cpu` in millicores; `memory` and `ephemeral-storage` in bytes; other resources in whole numbers, or fractions
 for shared devices. Infinity means unlimited.

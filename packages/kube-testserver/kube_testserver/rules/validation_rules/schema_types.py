@@ -1,4 +1,4 @@
-"""The CEL type of an OpenAPI schema, and the CEL value of JSON that fits the schema."""
+"""Convert OpenAPI schemas to CEL types, and JSON that fits a schema to CEL values."""
 
 from __future__ import annotations
 
