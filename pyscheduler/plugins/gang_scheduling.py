@@ -3,7 +3,7 @@
 Members enter the queue once their PodGroup exists and has `minCount` pods. A member waits at Permit until `minCount`
 members have a node.
 
-Differs from kube-scheduler: if a started gang has fewer than `minCount` living members, succeeded members also count.
+Differs from kube-scheduler: once a gang has started, its succeeded members count towards `minCount`, too.
 
 Source: kube-scheduler 1.36, `plugins/gangscheduling`.
 """

@@ -2,10 +2,10 @@
 
 This wait is the backoff. It doubles with each failure: with the defaults, 1 s, 2 s, 4 s, 8 s, and then always 10 s.
 
-With the feature gate SchedulerPopFromBackoffQ, rejected pods are retried before their backoff is over if activeQ is
-empty.
+With the feature gate SchedulerPopFromBackoffQ, rejected pods are retried before their backoff is over
+if activeQ is empty.
 
-Differs from kube-scheduler: with the gate, backoffs end at whole seconds of a `Clock`, which tests can advance.
+Differs from kube-scheduler: backoffs do not depend on the wall clock.
 Source: kube-scheduler 1.36, `backoff_queue.go`.
 """
 

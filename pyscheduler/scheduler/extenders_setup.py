@@ -1,4 +1,4 @@
-"""Create the extenders that a configuration names, and adapt the profiles to these extenders.
+"""Create the extenders that a configuration names.
 
 Source: kube-scheduler 1.36, `buildExtenders`.
 """
