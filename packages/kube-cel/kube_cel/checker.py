@@ -2,7 +2,7 @@
 
 Source: cel-go 0.26, `checker`, with the options that Kubernetes 1.36 sets.
 
-Differs from kube-scheduler: objects of named types (``google.protobuf.Duration{...}``) are refused as undeclared.
+Differs from kube-scheduler: expressions cannot create objects, as in ``google.protobuf.Duration{...}``.
 """
 
 from __future__ import annotations

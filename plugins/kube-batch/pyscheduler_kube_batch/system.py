@@ -1,4 +1,4 @@
-"""The actions and plugins of kube-batch (Volcano's ancestor), as a batch system of the plugin `Batch`."""
+"""Make kube-batch (Volcano's ancestor) one of the batch systems whose rules the plugin `Batch` can follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keep the best rejected eviction plan for each job and action, for `pyscheduler explain job`."""
+"""Keep rejected eviction plans of each job, the best for each action such as `reclaim`, for `pyscheduler explain job`."""
 
 from __future__ import annotations
 
