@@ -1,4 +1,4 @@
-"""Keep rejected eviction plans of each job, the best for each action such as `reclaim`, for `pyscheduler explain job`."""
+"""Keep the best rejected eviction plan of each job and action (such as `reclaim`), for `pyscheduler explain job`."""
 
 from __future__ import annotations
 
