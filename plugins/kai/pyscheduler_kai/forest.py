@@ -4,6 +4,8 @@ The child queues of each queue are in a heap, which is kept for the next round. 
 cluster's capacity or a descendant of its queue has changed.
 """
 
+# Row of the benchmark: batch-full, the round after a node was freed.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final

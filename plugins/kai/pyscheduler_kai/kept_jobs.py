@@ -3,6 +3,9 @@
 In most rounds, only jobs that changed since the last round are read again.
 """
 
+# Row of the benchmark: batch-full, 1,000 nodes and 2,000 jobs. The round after a node was freed takes 15 ms of CPU; 183
+# ms if all jobs are read again.
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final

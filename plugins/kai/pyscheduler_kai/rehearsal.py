@@ -1,5 +1,7 @@
 """Compute whether a waiting job finds room after planned evictions, without simulating the placements."""
 
+# Row of the benchmark: batch-philly. Without this module, its first 8,824 plans take 1.8 times as long.
+
 from __future__ import annotations
 
 from collections import Counter
