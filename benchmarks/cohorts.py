@@ -1,7 +1,8 @@
 """Run the scheduler in Kueue's scalability test: queues lend CPU to each other, and pods arrive faster than they end.
 
 In Kueue, the queues of a *cohort* lend resources to each other. Here, a cohort is a Volcano queue, and its queues are
-child queues. `deserved` is Kueue's nominal quota, and `capability` is the quota plus the borrowing limit.
+child queues. Kueue's nominal quota becomes the field `deserved` of the Volcano queue.
+The quota plus the borrowing limit becomes `capability`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Search for plugin weights that minimise or maximise a result of simulations, with Optuna's TPE sampler.
 
 Optuna proposes weights, and the profile runs with them, once for each seed.
-At the end, the best weights are compared with the profile's own weights, with other seeds.
+At the end, the best weights and the profile's own weights run with further seeds, and are compared.
 """
 
 from __future__ import annotations

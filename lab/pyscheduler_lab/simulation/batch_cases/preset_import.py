@@ -1,4 +1,4 @@
-"""Import the code of a batch system, such as KAI, from the Python package that contains it."""
+"""Import the Python package with our rules of a batch system, such as `pyscheduler_kai` for KAI."""
 
 from __future__ import annotations
 
