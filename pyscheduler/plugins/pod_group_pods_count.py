@@ -1,4 +1,4 @@
-"""PodGroupPodsCount: prefer the set of nodes on which most members of a PodGroup can run.
+"""PodGroupPodsCount: the more members of a PodGroup a set of nodes can run, the higher the score of the set.
 
 Source: kube-scheduler 1.36, `plugins/podgrouppodscount`.
 """

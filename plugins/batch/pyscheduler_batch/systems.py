@@ -1,4 +1,4 @@
-"""Find the batch systems (such as KAI) that installed packages offer, and read the queues and pod groups of each."""
+"""Find the batch systems, such as KAI, for which packages are installed, and read their queues and pod groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find out why jobs wait, for the statuses of their pods and for the command line."""
+"""Find out why jobs wait; the reasons are shown in the statuses of pods and by commands."""
 
 from __future__ import annotations
 
