@@ -1,4 +1,4 @@
-"""Find nodes whose nominated pods have equal requests; a search for victims reuses results among such nodes."""
+"""Find nodes that are alike in what their nominated pods request. A search for victims treats such nodes once."""
 
 from __future__ import annotations
 
