@@ -1,7 +1,7 @@
 """The signatures of the functions that CEL expressions can call, for the type checker.
 
-For example, ``contains_string=.(string,string)bool`` is a method, because of the dot. Its first parameter is the value
-on which it is called: ``x`` in ``x.contains(y)``. ``T``, ``K`` and ``V`` stand for any type.
+A line names an overload, and then its parameters and its result: ``contains_string=.(string,string)bool``. With the
+dot, it is a method: the first parameter is ``x`` in ``x.contains(y)``. ``T``, ``K`` and ``V`` stand for any type.
 
 Sources: Kubernetes 1.36, the CEL environment `StoredExpressions`; cel-go's libraries.
 """

@@ -1,4 +1,4 @@
-"""Gangs in group cycles (`strategy: groupCycle`), which place all pending members in one attempt."""
+"""Place all pending members of a gang in one attempt (`strategy: groupCycle`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The pod group of a workload of any kind: its name, queue, priority, preemptibility and topology.
 
-The rules of most kinds start from this group, and change parts of it.
+For most kinds of workloads, a rule starts from this group and changes parts of it.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/plugins/defaultgrouper`, `pkg/podgrouper/topowner`.
 """
