@@ -1,4 +1,4 @@
-"""Types for the check of objects: an object that Go's decoder refuses cannot be converted to its type."""
+"""Typed classes for the kinds of objects: an object that Kubernetes could not decode does not fit into its class."""
 
 from __future__ import annotations
 
