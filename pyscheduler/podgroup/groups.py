@@ -1,4 +1,4 @@
-"""The groups, their members and the plugin that schedules each group: common data of all group plugins.
+"""The groups and their members, and for each group its plugin: data that all plugins for groups share.
 
 A plugin gets this data with `PodGroups.of(handle)`.
 """

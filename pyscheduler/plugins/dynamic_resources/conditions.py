@@ -1,4 +1,4 @@
-"""Devices that must be prepared before their pod is bound, for example attached to the node.
+"""Devices that must be prepared (for example, attached to the node) before their pod is bound.
 
 The claim's status says whether a device is ready or has failed.
 Source: kube-scheduler 1.36, `dynamicresources` (KEP-5007).
