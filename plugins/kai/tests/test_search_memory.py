@@ -7,7 +7,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings
 
 from plugins.kai.tests.test_kept_jobs import gang, gpu_queue, result, twin
 from pyscheduler.api import Namespace, Node, Pod
@@ -38,7 +37,7 @@ profiles:
   - {name: Batch, args: {preset: kai}}
   - {name: GpuSharing, args: {allocationTimeout: 0s}}
 """
-STEPS = min(3 * settings.default.max_examples, 45)
+STEPS = 45
 
 
 def nodes(kai: BatchCluster, count: int, **keywords: Any) -> None:
