@@ -26,9 +26,10 @@ _NAMED: Final = 10
 def _missing_kinds(scheduler: Scheduler) -> Mapping[str, Sequence[str]]:
     """Return by plugin the kinds that it reads and the server does not serve, each as `plural.group`."""
     read: dict[str, list[RealInformer[KubeObject]]] = {}
+    needs = scheduler.needs()
     for informer in scheduler.others:
         if isinstance(informer, RealInformer) and informer.kind not in BUILT_IN_KINDS:
-            for plugin in _readers(informer.kind, scheduler.needs()):
+            for plugin in _readers(informer.kind, needs):
                 read.setdefault(plugin, []).append(informer)
     found = {}
     for plugin, informers in read.items():

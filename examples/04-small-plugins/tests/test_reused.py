@@ -17,7 +17,7 @@ PODS = 60
 
 @attrs.define
 class Work:
-    """How often a filter was called, and for how many nodes in all."""
+    """The number of calls of a filter, and the number of nodes in all these calls."""
 
     calls: int = 0
     nodes: int = 0

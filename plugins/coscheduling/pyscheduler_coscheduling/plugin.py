@@ -238,7 +238,7 @@ class Coscheduling(
         stray = quorum.stray(group, pod)
         if stray:
             return stray
-        short = quorum.shortage(group, pod) or quorum.conflict(group, pod, frozenset(self._profiles))
+        short = self._shortage(group, pod)
         if short:
             # Not denied, so that the group is tried as soon as the missing member comes.
             members.short.add(key)
@@ -260,6 +260,10 @@ class Coscheduling(
         else:
             members.permitted.add(key, True)
         return gap
+
+    def _shortage(self, group: GroupState, pod: Pod) -> str:
+        """Return the message that members are missing, or belong to different profiles; "" if neither is so."""
+        return quorum.shortage(group, pod) or quorum.conflict(group, pod, frozenset(self._profiles))
 
     def _compare_priority(self, group: GroupState, pod: Pod) -> None:
         """Warn once per group if its members differ in priority: the queue does not keep them adjacent then."""
@@ -330,8 +334,7 @@ class Coscheduling(
             return True
         if quorum.is_small_gap(group, self.args.pod_group_reject_percentage):
             return True
-        refusal = quorum.stray(group, pod) or quorum.shortage(group, pod)
-        return bool(refusal or quorum.conflict(group, pod, frozenset(self._profiles)) or members.waits_for_quota(group))
+        return bool(quorum.stray(group, pod) or self._shortage(group, pod) or members.waits_for_quota(group))
 
     def _repeat_failure(self, group: GroupState, pod: Pod, after: AfterFailure) -> None:
         after.serve_backoff = True
