@@ -263,12 +263,12 @@ def test_means_are_compared_with_the_published_ones() -> None:
 def test_results_are_written_as_tables(tmp_path: Path) -> None:
     """One line for each run and level, and one for each mean."""
     runs = [a_run("Random", 0, 86.2)]
-    write(tmp_path / "new", runs, compare(runs))
-    assert (tmp_path / "new/runs.csv").read_text(encoding="utf-8").splitlines() == [
+    write(tmp_path, runs, compare(runs))
+    assert (tmp_path / "runs.csv").read_text(encoding="utf-8").splitlines() == [
         "tasks,policy,seed,level,allocated,fragmented,fragmented_idle",
         "default,Random,0,100,86.2,1,2",
     ]
-    header, row = (tmp_path / "new/comparison.csv").read_text(encoding="utf-8").splitlines()
+    header, row = (tmp_path / "comparison.csv").read_text(encoding="utf-8").splitlines()
     assert header == "tasks,policy,level,seeds,published,ours,tolerance,difference,is_close"
     assert row.startswith("default,Random,100,1,86.303,86.2,0.5,-0.1")
 
@@ -285,8 +285,8 @@ def test_the_command_prints_the_table(monkeypatch: pytest.MonkeyPatch, tmp_path:
         ]
 
     monkeypatch.setattr("pyscheduler_lab.reproduction.fgd.run_all", runs)
-    arguments = ["fgd", "--seeds", "1", "--out", str(tmp_path)]
-    result = CliRunner().invoke(command, arguments)
+    arguments = ["fgd", "--seeds", "1"]
+    result = CliRunner().invoke(command, [*arguments, "--out", str(tmp_path)])
     assert (result.exit_code, result.stderr) == (0, "")
     assert "default          100  FGD                95.23   95.20      -0.03  0.5\n" in result.stdout
     assert "means of 1 orders; order of the policies: the same" in result.stdout

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import multiprocessing
 import os
 import random
 import zlib
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +18,7 @@ from kube_objects.codec import decode, decode_list
 from pyscheduler.api import BUILT_IN_KINDS, KubeObject, Node, Pod
 from pyscheduler.cli.explain_json import answer_json, status_json
 from pyscheduler.cli.recorded_plugins import use_recorded_plugins
+from pyscheduler.cli.worker_pool import WorkerPool
 from pyscheduler.cluster.readonly_cluster import ReadOnlyCluster, objects_of
 from pyscheduler.config.load import loads
 from pyscheduler.framework.changes import node_changes, pod_changes
@@ -95,7 +94,7 @@ def answer_file(path: str, *, workers: int | None = None) -> Iterator[Answer]:
         for share, first in shares:
             yield from answer_lines(share, first=first)
         return
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with WorkerPool(workers) as pool:
         for answers in pool.map(_answer_share, shares):
             yield from answers
 

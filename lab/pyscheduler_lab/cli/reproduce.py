@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -45,7 +44,7 @@ _DIFFERENT = 4
     type=click.Choice(["Random", "DotProd", "GpuClustering", "GpuPacking", "BestFit", "FGD"]),
     help="Policy; repeatable.  [default: all]",
 )
-@click.option("--out", metavar="DIR", help="Write the results of each run and the comparison to this folder, as CSV.")
+@click.option("--out", metavar="DIR", help="Write the results of each run and the comparison to a new folder, as CSV.")
 def command(
     experiment: str,  # noqa: ARG001 - there is one
     seeds: int,
@@ -66,15 +65,17 @@ def command(
     from pyscheduler_lab.cli.result_text import status_line
     from pyscheduler_lab.reproduction.fgd import compare, is_in_order, run_all, write
     from pyscheduler_lab.reproduction.packing import POLICIES
+    from pyscheduler_lab.results.bundle import new_folder
 
+    folder = new_folder(out) if out is not None else None
     chosen = [policy for policy in POLICIES if policy in policies or not policies]
     with status_line() as show:
         tasks = list(dict.fromkeys(lists))
         runs = run_all(tasks, chosen, seeds, workers=workers, progress=lambda done, of: show(f"{done}/{of} runs"))
     rows = compare(runs)
     _show(rows)
-    if out is not None:
-        write(Path(out), runs, rows)
+    if folder is not None:
+        write(folder, runs, rows)
     default = [row for row in rows if row.tasks == "default"]
     if not (all(row.is_close for row in default) and is_in_order(default)):
         sys.exit(_DIFFERENT)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from importlib.resources import files
 from itertools import product
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from pyscheduler.cli.worker_pool import WorkerPool
 from pyscheduler_fgd.typical_tasks import WHOLE
 from pyscheduler_lab.clusters import Cluster
 from pyscheduler_lab.reproduction.arrivals import arrivals
@@ -97,7 +97,7 @@ def run_all(
     found: list[Run] = []
     with ExitStack() as stack:
         # A single worker is this process.
-        apply = map if workers == 1 else stack.enter_context(ProcessPoolExecutor(workers)).map
+        apply = map if workers == 1 else stack.enter_context(WorkerPool(workers)).map
         for done, answer in enumerate(apply(run, *zip(*wanted, strict=True)), 1):
             found += answer
             progress(done, len(wanted))
@@ -135,8 +135,7 @@ def is_in_order(rows: Sequence[Row]) -> bool:
 
 
 def write(folder: Path, runs: Sequence[Run], rows: Sequence[Row]) -> None:
-    """Write `runs.csv`, a line for each run and level, and `comparison.csv`; the folder is made if it is not there."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write `runs.csv`, a line for each run and level, and `comparison.csv`."""
     tables = {
         "runs.csv": [attrs.asdict(each) for each in runs],
         "comparison.csv": [

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import chdir, contextmanager
-from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
-from threading import Thread
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias
 from warnings import catch_warnings
 
+from pyscheduler.cli.worker_pool import WorkerPool
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab.sweep.cells import Outcome
 from pyscheduler_lab.sweep.plan import Cell
@@ -41,23 +38,22 @@ def open_engine(on: str | None = None, workers: int | None = None) -> Iterator[E
     elif (workers or os.cpu_count() or 1) == 1:
         yield map
     else:
-        processes = _Processes(workers)
-        try:
+        with _Processes(workers) as processes:
             yield processes.run
-        except BaseException:
-            processes.kill()
-            raise
-        processes.close()
 
 
 class _Processes:
-    """Processes that run cells; they are kept for further cells."""
+    """Processes that run cells; they are kept for further cells. On an exception, they and their cells are killed."""
 
     def __init__(self, workers: int | None) -> None:
         self._workers = workers
-        #: Processes that this object did not start.
-        self._others = {*active_children()}
-        self._pool = self._new_pool()
+        self._pool = WorkerPool(workers)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self._pool.__exit__(kind, *error)
 
     def run(self, run: Callable[[Cell], Outcome], cells: Sequence[Cell]) -> Iterator[Outcome]:
         """Yield the outcome of each cell when it ends."""
@@ -65,7 +61,7 @@ class _Processes:
         lost = []
         for cell in cells:
             try:
-                futures[self._submit(run, cell)] = cell
+                futures[self._pool.submit(run, cell)] = cell
             except BrokenProcessPool:
                 lost.append(cell)
         for future in as_completed(futures):
@@ -78,56 +74,14 @@ class _Processes:
             self._restart()
         for cell in lost:
             try:
-                yield self._submit(run, cell).result()
+                yield self._pool.submit(run, cell).result()
             except BrokenProcessPool:
                 self._restart()
                 yield Outcome(cell=cell, error=_LOST)
 
-    def close(self) -> None:
-        """End the processes when their cells have ended; other cells do not begin."""
-        self._pool.shutdown(cancel_futures=True)
-
-    def kill(self) -> None:
-        """End the processes and their cells at once."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        for process in {*active_children()} - self._others:
-            process.terminate()
-        self.close()
-
-    def _submit(self, run: Callable[[Cell], Outcome], cell: Cell) -> Future[Outcome]:
-        """Submit a cell. A process that starts for it never gets SIGINT, also while it imports modules.
-
-        Ctrl-C in a terminal interrupts all processes; the one that started the others ends them.
-        """
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            return self._pool.submit(run, cell)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-
     def _restart(self) -> None:
-        self.close()
-        self._pool = self._new_pool()
-
-    def _new_pool(self) -> ProcessPoolExecutor:
-        context = get_context("spawn")
-        return ProcessPoolExecutor(self._workers, context, initializer=_begin, initargs=(gc.get_threshold(),))
-
-
-def _begin(threshold: tuple[int, int, int]) -> None:
-    """Prepare a process: it ends as soon as the one that started it ends.
-
-    A process that outlives a killed sweep would write into its folder while the next one does.
-    """
-    gc.set_threshold(*threshold)
-    parent = parent_process()
-    assert parent is not None, "a process of a pool has a parent"
-
-    def follow() -> None:
-        parent.join()
-        os._exit(1)
-
-    Thread(target=follow, daemon=True).start()
+        self._pool.kill()
+        self._pool = WorkerPool(self._workers)
 
 
 @contextmanager
