@@ -2,7 +2,7 @@
 
     python -m benchmarks.beside --kubeconfig FILE "kube-scheduler=/path/to/kube-scheduler --config {config}"
 
-The benchmark creates the pods and then starts one scheduler. It measures the time to the first binding, and
+Each scheduler starts after its pods are created. The benchmark measures the time to the first binding, and
 the time from the first to the last binding.
 """
 

@@ -1,8 +1,8 @@
-"""Run the scheduler in Kueue's scalability test: queues lend CPU to each other, and pods arrive faster than they end.
+"""Run the scheduler in Kueue's scalability test: queues lend CPU to each other; pods arrive faster than they end.
 
-In Kueue, the queues of a *cohort* lend resources to each other. Here, a cohort is a Volcano queue, and its queues are
-child queues. Kueue's nominal quota becomes the field `deserved` of the Volcano queue.
-The quota plus the borrowing limit becomes `capability`.
+In Kueue, the queues of a *cohort* lend resources to each other. Here, a cohort is a Volcano queue with these queues as
+children. The field `deserved` of a child is Kueue's nominal quota. Its `capability` is this quota plus the borrowing
+limit.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ define these dicts:
 
 - `COMMANDS` adds commands. It maps the name of a command to a module and one line of help. The module's attribute
   `command` is a click command.
-- `SUBJECTS` adds words to `explain`, such as `job` in `pyscheduler explain job NAME`. It maps a word to a function, as
-  `module:function`, which gets `ExplainOptions` and returns the exit code.
+- `SUBJECTS` adds words to `explain`, such as `job` in `pyscheduler explain job NAME`. It maps a word to
+  `module:function`. This function gets `ExplainOptions` and returns the exit code.
 - `GROUP_FACTS` adds columns to `pyscheduler podgroup` (see `podgroup.group_facts`). It maps a heading to a class.
 - `POD_STEPS` adds rows to the table of `pyscheduler explain POD` (see `job_steps`).
 """

@@ -1,4 +1,4 @@
-"""Rows of `pyscheduler explain` about pods that hold room: nominated pods, and evicted pods that still exist."""
+"""Rows of `explain` about pods that hold resources: nominated pods, and evicted pods that still exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find out where code is defined, how many arguments it takes, and on which object it runs."""
+"""Find where code is defined, how many arguments a method takes, and a stack frame's `self`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PodGroupPodsCount: the more members of a PodGroup a set of nodes can run, the higher the score of the set.
+"""PodGroupPodsCount: score each set of nodes by how many members of the PodGroup it can run.
 
 Source: kube-scheduler 1.36, `plugins/podgrouppodscount`.
 """

@@ -1,4 +1,4 @@
-"""The groups and their members, and for each group its plugin: data that all plugins for groups share.
+"""Data that all plugins for groups share: the groups, their members, and the plugin responsible for each group.
 
 A plugin gets this data with `PodGroups.of(handle)`.
 """

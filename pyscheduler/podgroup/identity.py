@@ -1,6 +1,6 @@
 """The identity of a pod group: its namespace, its name, and the system that describes it.
 
-Systems that share their groups count as one system, a family.
+Related systems, such as kube-batch and Volcano, count as one system: a family.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Retry a pod before its backoff is over if there is room for its group.
 
-A plugin records how many pods of the group need room together (`AfterFailure.room_for`), for example 8. After an event
-that may help one of these pods, the scheduler estimates how many of them have room. If 8 have room, the pod is retried.
+For example, the group needs room for 8 pods (`AfterFailure.room_for`). After an event that may help the pod, the
+scheduler estimates how many equal pods would find room. If 8 would, the scheduler retries the pod.
 
 Differs from kube-scheduler, which retries pods in backoff as soon as activeQ is empty (SchedulerPopFromBackoffQ).
 """

@@ -1,6 +1,6 @@
-"""A timer that fires at the first tick after a pod's wait is over; ticks are, for example, one second apart.
+"""A timer that fires at the first tick after a given time; ticks are, for example, one second apart.
 
-kube-scheduler checks its queue at every tick. This timer is set only while a pod waits.
+kube-scheduler checks its queue at every tick. This timer is set only while a pod waits, for example in backoff.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ plugin.
 
 A rejected pod that has waited here for `max_seconds` is flushed, which means that it is retried without an event.
 
-Differs from kube-scheduler: a gated pod is flushed only if the gating plugin registered the wildcard event.
+Differs from kube-scheduler: a gated pod is flushed only if the gating plugin registered `*` (all events).
 Source: kube-scheduler 1.36, `unschedulable_pods.go`, `flushUnschedulablePodsLeftover`.
 """
 

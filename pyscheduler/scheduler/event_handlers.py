@@ -2,7 +2,7 @@
 
 A pod with a node enters the cache. A pod without a node enters the queue if a profile has its `schedulerName`.
 
-Differs from kube-scheduler: a pod is not retried only because it loses its nominated node.
+Differs from kube-scheduler: if a pod loses its nominated node, only other pods are retried.
 Source: kube-scheduler 1.36, `eventhandlers.go`.
 """
 

@@ -1,7 +1,6 @@
 """Preemption for groups whose members are scheduled one by one, and wait for each other at Permit.
 
-The scheduler first tries all queued members together, on the snapshot only. Victims are evicted only if enough members
-fit.
+The scheduler evicts victims only if enough members of the group then fit.
 
 Differs from kube-scheduler, in which each member preempts for itself.
 """

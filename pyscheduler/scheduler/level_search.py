@@ -1,8 +1,8 @@
 """The search for the narrowest set of nodes that can take a group, for example a rack rather than a block of racks.
 
 A plugin divides the nodes into sets, level by level (`PlacementLevels`). First, sets with room for all members are
-tried, beginning with the narrowest level. If no set takes all members, the search tries smaller sets of the
-widest level, with room for the group's minimum.
+tried, beginning with the narrowest level. If no set takes all members, the search tries sets of the widest
+level with room for the group's minimum.
 
 Differs from Koordinator: a group may start with its minimum.
 Source: Koordinator, `coscheduling/core/network_topology_solver.go`.

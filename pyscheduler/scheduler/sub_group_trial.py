@@ -2,8 +2,8 @@
 
 For example, a group needs two of its three sub-groups, and each sub-group needs four pods. First, the trial places four
 pods of one sub-group and four of another. If a sub-group finds nodes for fewer than four pods, none of its pods is
-placed, and the next sub-group is tried. If two have their minimum, the trial also tries the third, and at last the
-other pods.
+placed, and the next sub-group is tried. If two have their minimum, the trial also tries the third, and then the
+group's remaining pods.
 
 Source: KAI-Scheduler, `allocation_info.go` and `subgrouporder`.
 """

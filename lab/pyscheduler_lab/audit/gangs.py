@@ -1,4 +1,4 @@
-"""Count the pods of a gang that have a node, and find out whether the gang lacks pods."""
+"""Count a gang's pods that have a node, and check whether the gang has reached its minimum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base class of the rules of the audit."""
+"""Base class of rules that audit a batch scheduler."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Rule 6: no pod is evicted twice, and jobs do not evict each other in a cycle. Rule 7: evictions end within a time limit.
 
-Both rules begin anew after a change that the batch scheduler did not cause, such as a new job.
+Both rules count from the last change that the batch scheduler did not cause, such as a new job.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compute the fair shares of queues by KAI's rules, for each resource separately.
 
-A queue first gets its quota, but not more than its limit and its request. The rest is divided by priority, over-quota
-weight and past use. Child queues divide the share of their parent in the same way.
+A queue first gets its quota, but not more than its limit and its request. Remaining resources are divided by priority,
+over-quota weight and past use. Child queues divide the share of their parent in the same way.
 
 Source: KAI, `plugins/proportion/resource_division`.
 """

@@ -1,4 +1,4 @@
-"""The input of a learned policy, which scores nodes: one flat array with features of each node, then of the pod."""
+"""The input of a learned policy, which scores nodes: one flat array with each node's features and, last, the pod's."""
 
 from __future__ import annotations
 

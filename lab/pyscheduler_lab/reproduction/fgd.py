@@ -1,4 +1,4 @@
-"""Repeat the experiment of the FGD paper (Weng et al., USENIX ATC 2023), and compare the mean results."""
+"""Repeat the FGD paper's experiment (Weng et al., USENIX ATC 2023), and compare the results with the paper's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run the FGD paper's experiment: place tasks one by one, and compute allocation and fragmentation after each."""
+"""Place tasks one by one, and compute the allocation and fragmentation of the GPUs after each."""
 
 from __future__ import annotations
 

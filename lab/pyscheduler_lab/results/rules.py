@@ -2,7 +2,7 @@
 
 The limits are in a YAML file:
 
-    columns:
+    columns:  # all jobs
       gpu_utilisation: {min: 0.6}
     classes:
       large:

@@ -1,7 +1,7 @@
 """Search for plugin weights that minimise or maximise a result of simulations, with Optuna's TPE sampler.
 
-Optuna proposes weights, and the profile runs with them, once for each seed.
-At the end, the best weights and the profile's own weights run with further seeds, and are compared.
+Optuna proposes weights, and one simulation runs with them for each random seed.
+At the end, simulations with further seeds compare the best weights with the profile's own weights.
 """
 
 from __future__ import annotations

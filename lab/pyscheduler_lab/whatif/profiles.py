@@ -5,7 +5,7 @@ The first of these that exists is used:
 1. `--profile`: one profile that schedules all pods
 2. `--config`: a configuration file
 3. the configuration in a file that pyscheduler's `/debug/snapshot` wrote
-4. for each `schedulerName` in the dump, the default profile of that batch system or of kube-scheduler
+4. for each `schedulerName` in the dump, the default profile of that scheduler, such as KAI or kube-scheduler
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The signatures of the functions that CEL expressions can call, for the type checker.
 
-A line names an overload, and then its parameters and its result: ``contains_string=.(string,string)bool``. With the
-dot, it is a method: the first parameter is ``x`` in ``x.contains(y)``. ``T``, ``K`` and ``V`` stand for any type.
+For example, ``contains_string=.(string,string)bool`` gives an overload's name, its parameters and its result. The dot
+marks a method: the first parameter is ``x`` in ``x.contains(y)``. ``T``, ``K`` and ``V`` stand for any type.
 
 Sources: Kubernetes 1.36, the CEL environment `StoredExpressions`; cel-go's libraries.
 """

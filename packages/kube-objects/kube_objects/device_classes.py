@@ -1,4 +1,4 @@
-"""The types of device classes, and of the selectors by which a class or a claim chooses devices.
+"""Python types for DeviceClass, and for the selectors by which a class or a claim chooses devices.
 
 Source: Kubernetes 1.36, `resource.k8s.io/v1`.
 """

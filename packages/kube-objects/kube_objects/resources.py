@@ -3,8 +3,8 @@
 The formula is part of the Kubernetes API:
 
 - The requests of containers and of sidecars (init containers that keep running) are added up.
-- Other init containers run one after the other, beside the sidecars before them. If one of them, with these sidecars,
-  needs more than the sum, this larger amount counts.
+- The requests of any other init container and of the sidecars before it are added up, too. For each resource, the
+  largest sum counts.
 - Pod-level requests of CPU, memory or huge pages replace the result.
 - The pod's overhead is added.
 

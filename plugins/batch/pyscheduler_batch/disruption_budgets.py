@@ -1,6 +1,6 @@
 """Consider PodDisruptionBudgets when the plugin `Batch` chooses victims.
 
-By default (`disruptionBudgets: prefer`), budgets only break ties between victims, before age does.
+By default (`disruptionBudgets: prefer`), an eviction may violate a budget.
 
 Differs from KAI and kube-batch, which read no budgets. Source: `filterPodsWithPDBViolation` of kube-scheduler 1.36.
 """

@@ -1,4 +1,4 @@
-"""`Batch`: the plugin that schedules the pods of its profile as jobs in queues, in rounds over all jobs.
+"""`Batch`: schedule the pods of a profile in rounds that consider all jobs in all queues.
 
 The arg `preset` names the batch system whose rules apply, such as `kai` or `volcano`.
 """

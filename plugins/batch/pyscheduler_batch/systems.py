@@ -1,4 +1,4 @@
-"""Find the batch systems, such as KAI, for which packages are installed, and read their queues and pod groups."""
+"""Find the installed packages for batch systems such as KAI, and read these systems' queues and pod groups."""
 
 from __future__ import annotations
 

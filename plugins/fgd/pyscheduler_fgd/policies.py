@@ -1,4 +1,4 @@
-"""The score plugins with which `FGD` is compared: `Random`, `DotProd`, `GpuClustering`, `GpuPacking` and `BestFit`.
+"""Score plugins to compare with the plugin `FGD`: `Random`, `DotProd`, `GpuClustering`, `GpuPacking` and `BestFit`.
 
 Source: Weng et al., USENIX ATC 2023, section 6.1, and the definitions in the simulator of its authors.
 """

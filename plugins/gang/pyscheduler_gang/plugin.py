@@ -4,9 +4,8 @@ A member that finds a node waits at Permit. The gangs of a *gang group* start to
 members with nodes, all their waiting members are allowed.
 
 Gangs are Strict or NonStrict. If a member of a Strict gang does not fit, all waiting members of the gang group give up
-their nodes. The other members of the gang are then refused until a new round begins, in which each member is tried
-once. If a member of a NonStrict gang does not fit, the others keep their nodes. If a member waits longer than the wait
-time of its gang, all unbound members of the gang group are refused.
+their nodes. If a member of a NonStrict gang does not fit, the others keep their nodes. If a member waits longer than
+the wait time of its gang, all unbound members of the gang group are refused.
 
 The plugin follows Koordinator's design documents.
 """

@@ -1,10 +1,10 @@
 """Rounds of a gang: in a round, the scheduler tries each member once.
 
-One member cannot complete a gang. So if the queue retries a member, for example after a node was added, the member
-begins a round and activates the other members.
+One member cannot start alone. So if the queue retries a member, for example after a node was added, the member begins
+a round and activates the other members (moves them to activeQ).
 
-Members must not activate each other without end. So a member activates only members that were not tried since the last
-event that may help the gang. The period between two such events is called a *pass*.
+A *pass* is the time between two events that may help the gang. In a pass, members that were already tried are not
+activated. Otherwise, members would activate each other without end.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""KAI-Scheduler for the plugin `Batch`: KAI's actions (steps of a scheduling round) and KAI's plugins."""
+"""KAI-Scheduler's actions (steps of a scheduling round) and plugins, for pyscheduler's plugin `Batch`."""

@@ -1,7 +1,7 @@
 """The order of KAI's queues at the beginning of each scheduling round.
 
-The child queues of each queue are in a heap, which is kept for the next round. A heap is built anew only if the
-cluster's capacity or a descendant of its queue has changed.
+The child queues of each queue are in a heap, which is kept for the next round. If a queue changes, its ancestors'
+heaps are rebuilt. If the cluster's capacity changes, all heaps are.
 """
 
 # Row of the benchmark: batch-full, the round after a node was freed.

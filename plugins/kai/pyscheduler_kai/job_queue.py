@@ -1,7 +1,7 @@
 """Find the next job in KAI's tree of queues, in which each queue keeps its child queues in a heap.
 
-The position of a queue in its parent's heap depends on the state and the next job of the queue. As in KAI, a queue
-whose state changed is moved only when it reaches the top of that heap. To give KAI's order, the heap uses the
+The position of a queue in its parent's heap depends on the state and the next job of the queue. As in KAI, a
+changed queue is moved only when it reaches the top of its parent's heap. To give KAI's order, the heap uses the
 algorithm of Go's `container/heap`.
 
 Source: KAI-Scheduler, `actions/utils/job_order_by_queue.go`.

@@ -2,7 +2,7 @@
 
 Victims are collected in units: tasks of one job that are evicted together. A job above its minimum loses one task or
 sub-group at a time; at its minimum, it loses all its tasks at once. After each unit, a quick check counts the GPUs that
-are free or used by collected units. If these GPUs may be enough, a generator proposes some of the units:
+are free or used by collected units. If these GPUs may be enough, a generator function proposes units to evict:
 
 - `node_local` tries to make room on one node.
 - `multi_node` tries to make room on several nodes. The first proposal has just enough nodes for the pending job,

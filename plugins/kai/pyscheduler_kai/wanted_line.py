@@ -1,4 +1,4 @@
-"""Sort the jobs that a simulated eviction places: the job that needs the room, and the jobs of the victims."""
+"""Sort the jobs to place after a simulated eviction: the job that needs room, and the jobs of the victims."""
 
 from __future__ import annotations
 

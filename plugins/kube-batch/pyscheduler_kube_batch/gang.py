@@ -1,6 +1,6 @@
 """kube-batch's plugin `gang`: rules for jobs that need a minimum number of pods.
 
-It refuses jobs that have fewer pods than their minimum. Jobs without nodes for their minimum come first.
+It refuses jobs that have fewer pods than their minimum.
 Gangs that run no more pods than their minimum are not evicted.
 
 Source: kube-batch `plugins/gang`, `api/job_info.go`.

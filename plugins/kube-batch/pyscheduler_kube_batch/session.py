@@ -3,7 +3,7 @@
 Differs from Volcano's session:
 
 - A job with fewer pods than its minimum does not take part in the round.
-- When enough pods of a job have nodes, each further pod is bound at once.
+- When enough pods of a job have nodes, each further pod is bound immediately.
 
 Source: kube-batch `framework/session.go`, `framework/session_plugins.go`.
 """

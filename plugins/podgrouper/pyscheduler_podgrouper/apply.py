@@ -1,4 +1,4 @@
-"""Convert a `GroupPlan` into the body of a new PodGroup, or into a patch of an existing one.
+"""Compute the body of a new PodGroup, or the patch that updates an existing one.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgroup`.
 """

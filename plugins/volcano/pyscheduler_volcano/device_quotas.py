@@ -1,7 +1,7 @@
 """Limit the devices that a queue's pods get through resource claims, as Volcano's plugin `capacity` does.
 
 In a queue's `capability`, `deviceclass/NAME` limits the number of devices of a class.
-`memory.deviceclass/NAME` limits the sum of the memory that the claims request.
+`memory.deviceclass/NAME` limits the total memory that claims request from this class.
 
 Source: Volcano `plugins/capacity` (checkDRAAllocatable, addTaskDRAAllocated) and `cache/cache.go` (buildTaskDRAInfo).
 """

@@ -1,4 +1,4 @@
-"""Volcano as a batch system of the plugin `Batch`: the classes for Volcano's actions, plugins, objects and statuses."""
+"""Make Volcano one of the batch systems whose rules the plugin `Batch` can follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Base class of the transports to an API server; replicas that do not lead can write only Events.
+"""Base class of transports to an API server.
+
+After `fence()`, non-leading schedulers can write only Events.
 
 Source: client-go, `rest/request.go` (metrics).
 """

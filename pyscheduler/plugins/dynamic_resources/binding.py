@@ -1,6 +1,6 @@
 """Before a pod is bound, write `allocation` and `reservedFor` into the status of its ResourceClaims.
 
-Differs from kube-scheduler: if a write gets no answer, the claim keeps its devices until the claim is read again.
+Differs from kube-scheduler: if a write gets no answer, the claim is read before other pods may get its devices.
 
 Source: kube-scheduler 1.36, `dynamicresources`.
 """

@@ -3,7 +3,7 @@
 On a node whose `allocatable` lacks such a resource, the pod gets devices of a device class. The claim is in memory
 until PreBind writes it to the API server.
 
-Differs from kube-scheduler: if a node itself offers all these resources, pyscheduler makes no claim.
+Differs from kube-scheduler: if `allocatable` has all the extended resources, pyscheduler makes no claim.
 Source: kube-scheduler 1.36, `dynamicresources/extendeddynamicresources.go`.
 """
 

@@ -1,4 +1,4 @@
-"""Explain why a pod gets no devices: list the device classes that it requests, and the claims that use such devices."""
+"""Explain why a pod gets no devices: list the requested classes, and the claims that use devices of these classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check the kinds that a profile's plugins watch, and the permissions that they need."""
+"""Report errors in the attributes `watches` and `rbac` of a profile's plugins."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Filter: find the nodes that can take the pod. If none can, find for each node the first plugin that rejects it.
 
 Columnar plugins, which answer for all nodes in one call, run first. One-node plugins then run on the nodes that are
-left, until `limit` nodes are feasible.
+left, until enough nodes are feasible.
 
 If a node has nominated pods of the same or a higher priority, the pod must fit both with and without them.
 Source: kube-scheduler 1.36, `findNodesThatPassFilters`, `RunFilterPlugins` and `RunFilterPluginsWithNominatedPods`.

@@ -1,4 +1,4 @@
-"""The pods whose PreBind plugins run; until these plugins have ended, the binding can be cancelled.
+"""The pods whose PreBind plugins are running; the binding of these pods can still be cancelled.
 
 Source: kube-scheduler 1.36, `pods_in_prebind_map.go`.
 """

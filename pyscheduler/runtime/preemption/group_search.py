@@ -4,7 +4,8 @@ A unit is a pod, or a PodGroup that is evicted as a whole. The search removes al
 snapshot, and tries to place the group. If the group fits, the units are put back, first those that disruption budgets
 protect. If the group no longer fits after a unit was put back, this unit is evicted.
 
-Differs from kube-scheduler: where possible, the fit is checked by counting places, not by placing the group again.
+Differs from kube-scheduler: where possible, the check after each unit counts how many members fit, and runs no
+filters.
 Source: kube-scheduler 1.36, `framework/preemption/podgrouppreemption.go`.
 """
 

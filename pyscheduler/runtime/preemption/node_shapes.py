@@ -1,4 +1,4 @@
-"""Find nodes that are equal for preemption (of the same shape), and sort the pods of each node by importance.
+"""Find nodes of the same shape for preemption, and sort the pods of each node by importance.
 
 Two nodes have the same shape if their resources are equal, and the requests and priorities of their pods are equal.
 One dry run can find the victims on all nodes of a shape.

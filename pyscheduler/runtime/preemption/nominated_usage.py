@@ -1,4 +1,7 @@
-"""Find nodes that are alike in what their nominated pods request. A search for victims treats such nodes once."""
+"""Find nodes that are alike in what their nominated pods request.
+
+Such nodes can share one search for victims.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Choose the victims for a group: count how many pods of the group fit, but run no filters.
+"""Choose the victims for a group of equal pods by the free resources of the nodes, without running filters.
 
-The pods of the group must be equal, and their filters must depend only on the node object and its free resources.
+For these pods, the filters must depend only on the node object and the node's free resources.
 """
 
 from __future__ import annotations

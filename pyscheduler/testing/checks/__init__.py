@@ -1,4 +1,4 @@
 """`check_plugin`: run a plugin on random clusters, and report what the plugin does wrong.
 
-A history is a list of random steps that make a small cluster and then change it.
+The list of steps that make and change a cluster is called a history.
 """

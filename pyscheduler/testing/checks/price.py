@@ -1,4 +1,4 @@
-"""Measure what a plugin costs: CPU time per pod, and whether the scheduler can still cache answers for equal pods."""
+"""Measure a plugin's CPU time per pod, and check if plugin results can be reused for equal pods, such as replicas."""
 
 from __future__ import annotations
 

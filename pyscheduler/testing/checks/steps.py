@@ -1,4 +1,4 @@
-"""A step of a random test: a stored call of a `FakeCluster` method, which a check can run, omit or print."""
+"""A step of a random test: a stored call that changes a `FakeCluster`, such as `add_node`."""
 
 from __future__ import annotations
 

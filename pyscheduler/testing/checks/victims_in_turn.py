@@ -1,6 +1,7 @@
 """Delete the victims of a preemption one at a time, and search for victims again after each deletion.
 
-The check finds plugins that name too many victims: for example, two pods of a queue that exceeds its quota by one pod.
+The check finds plugins that name too many victims. For example, a queue exceeds its quota by one pod, and the plugin
+names two.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Run test cases for the rules of KAI-Scheduler: each case is a scheduling cycle on a small cluster.
-
-Times in a case are seconds before the cycle.
-"""
+"""Run test cases for the rules of KAI-Scheduler: each case is a scheduling cycle on a small cluster."""
 
 from __future__ import annotations
 

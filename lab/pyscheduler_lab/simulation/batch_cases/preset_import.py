@@ -1,4 +1,4 @@
-"""Import the Python package with our rules of a batch system, such as `pyscheduler_kai` for KAI."""
+"""Import the Python package for a batch system, such as `pyscheduler_kai` for KAI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RBAC: allow or refuse requests by the roles and bindings in the store."""
+"""RBAC: the roles and bindings in the store decide which requests are allowed."""
 
 from __future__ import annotations
 

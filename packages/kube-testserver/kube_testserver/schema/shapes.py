@@ -1,4 +1,4 @@
-"""Typed classes for the kinds of objects: an object that Kubernetes could not decode does not fit into its class."""
+"""Typed classes for the kinds of objects, with which the server checks the types of an object's fields."""
 
 from __future__ import annotations
 

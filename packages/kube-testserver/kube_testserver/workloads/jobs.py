@@ -1,7 +1,7 @@
 """Compute which pods a Job needs, and which Jobs a JobSet needs.
 
 Differs from the real controllers: a failed pod is replaced without delay. Success policies, failure policies,
-deadlines, and limits for single indexes have no effect.
+deadlines, and `backoffLimitPerIndex` have no effect.
 """
 
 from __future__ import annotations

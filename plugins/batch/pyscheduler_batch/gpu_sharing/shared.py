@@ -1,6 +1,6 @@
 """The interface by which other plugins use `GpuSharing` without importing it.
 
-A plugin that chooses the GPUs of pods implements `DevicePolicy`.
+A plugin that chooses GPUs instead of `GpuSharing` implements `DevicePolicy`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Interfaces between a scheduling round and the scheduler: `Placer` finds nodes, `Effects` carries out decisions."""
+"""Interfaces: `Placer` finds nodes for tasks (pods), `Effects` carries out decisions, such as evictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A heap for items whose order may change while the items wait; items are compared only at a push or a pop."""
+"""A heap that does not move items when their order changes; it compares items only at a push or a pop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sub-groups of a job and their minimums: KAI's tree of sub-groups, or Volcano's `subGroupPolicy` and roles."""
+"""Decide if a job and its sub-groups have enough tasks (pods), by the rules of KAI or Volcano."""
 
 from __future__ import annotations
 

@@ -3,30 +3,25 @@
 A pass is one scheduling round over all jobs. Without these states, other jobs would take nodes that were freed for a
 job, gangs would stay partly bound, and jobs would evict each other without end. A job may have several states:
 
-    state     begins when                        effect on the job                  ends when
-    --------  ---------------------------------  ---------------------------------  --------------------------------
-    promised  pods are evicted for the job, or   it is placed first; it is not      enough tasks and all tasks with a
-              the job is "in parts"              evicted                            promised node are bound, it is
-                                                                                    deleted, or it is "lapsed"
-    lapsed    its promise expires, or an         it may not evict other jobs        its backoff ends
+    state     begins when                        effect on the job                ends when
+    --------  ---------------------------------  -------------------------------  -----------------------------------
+    promised  other jobs are evicted for the     it is placed first, and is not   it is bound, or 60 s have passed
+              job, or it is "in parts"           evicted
+    lapsed    the promise expires, or an         it may not evict other jobs      its backoff ends
               eviction for the job fails
 
-    evicted   one of its tasks is evicted        it may not evict the jobs that     something changes from outside,
-                                                 took its room                      or the eviction fails
-    back      a job that was evicted is placed   it is not evicted                  it is no longer "evicted", and
-                                                                                    its backoff has ended
+    evicted   a pod of the job is evicted        it may not evict the jobs that   something changes from outside,
+                                                 took its room                    or the eviction fails
+    back      an evicted job is placed again     it is not evicted                its backoff ends, and something
+                                                                                  has changed from outside
 
-    in parts  a binding of a gang is lost while  the nodes of lost tasks are        no task is lost, or no task is
-              other tasks are bound              promised to it                     bound; after 60 s it is "late"
-    late      it was "in parts" for 60 s         its lost tasks have no promise     no task is lost, or the other
-                                                                                    tasks are enough for the job
-    held      it is evicted because it has lost  it is not placed                   its backoff ends
-              tasks
+    in parts  some pods of a gang are bound,     the nodes that were chosen for   all pods are bound, or none is
+              and others could not be bound      the others are promised to it
+    late      the gang was in parts for 60 s     nothing is promised to it        enough pods are bound
+    held      a gang in parts is evicted         it is not placed                 its backoff ends
 
-- A promise lasts 60 s, plus the grace period of the pods that are evicted for the job.
-- A task (a pod of the job) is *lost* if its binding failed, or must wait until its queue is below its limit.
-- A backoff lasts 10 s, doubled each time, at most 10 minutes. After a move to other nodes, it is 10 minutes.
-- A change from outside is, for example, a new job, a changed node, or a pod that ends without an eviction.
+The 60 s of a promise begin after the grace period of the evicted pods. A backoff lasts 10 s to 10 minutes. A change
+from outside is, for example, a new job, a changed node, or a pod that ends without an eviction.
 """
 
 from __future__ import annotations

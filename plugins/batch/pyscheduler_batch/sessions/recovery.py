@@ -1,4 +1,4 @@
-"""Read what an earlier leader left in API objects: nominated nodes of pods, victims, and interrupted evictions."""
+"""Read from API objects the nominations and evictions of an earlier leader, including interrupted evictions."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Changes of pods, nodes or queues start a pass. A pass starts at least 10 ms after the first change, and at least 50 ms
 after the start of the previous pass.
 
-A pass that has made a decision is stopped after 1 s. A pass without a decision is stopped after 10 s.
+A pass is stopped when it has run for 1 s and made a decision, or run for 10 s.
 """
 
 from __future__ import annotations

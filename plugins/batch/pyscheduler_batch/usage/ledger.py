@@ -1,7 +1,7 @@
 """Compute how much each queue used in the past; recent use has more weight.
 
-The use of a queue is the sum of its resources over a time window, divided by the sum of the cluster's capacity. In both
-sums, an amount has the weight 0.5^(age / half-life).
+A queue's use is the sum of its allocated resources over a time window, divided by the sum of the cluster's capacity. In
+both sums, an amount has the weight 0.5^(age / half-life).
 
 Source: KAI-Scheduler, `docs/time-based-fairshare` and `usagedb/prometheus` (the formula).
 """

@@ -1,4 +1,4 @@
-"""Choose the winner of a deadlock, and the groups that give up nodes for the winner.
+"""Choose which groups give up nodes so that one group in a deadlock (the winner) fits.
 
 For each possible winner, a simulation removes other groups from their nodes, one by one, until the winner fits.
 Groups that would not fit even on empty nodes are removed first, then those of the lowest priority.

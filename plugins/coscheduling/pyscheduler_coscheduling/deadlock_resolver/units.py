@@ -1,6 +1,6 @@
 """Types for groups in a deadlock, and the methods that the resolver calls on group plugins.
 
-A unit is a group, or a set of gangs that start together. A `Contender` is a unit of which too few members have a node.
+A unit is one group, or several that start together. A `Contender` is a unit of which too few members have a node.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Make pod groups for simple workloads: `generic` makes the group, then a rule changes fields, such as the name.
+"""Make pod groups for simple workloads, such as Jobs and Deployments.
 
 Source: KAI-Scheduler, `pkg/podgrouper/podgrouper/plugins`: `podjob`, `spark`, `job`, `runaijob`, `cronjobs`,
 `deployment`, `kubeflow/notebook`, `spotrequest`, `aml`.

@@ -1,4 +1,4 @@
-"""Format the results of `pyscheduler queue explain` and `whatif` as lines of text, JSON or YAML."""
+"""Format the results of `queue explain` and `queue whatif` as lines of text, JSON or YAML."""
 
 from __future__ import annotations
 

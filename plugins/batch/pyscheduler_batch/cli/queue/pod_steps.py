@@ -1,4 +1,4 @@
-"""Add the checks of a pod's job to `pyscheduler explain POD`; `pyscheduler queue explain` makes the same checks."""
+"""Explain a pod's job in `pyscheduler explain POD`, with the same checks as `pyscheduler queue explain`."""
 
 from __future__ import annotations
 
