@@ -1,4 +1,4 @@
-"""Types for the args of any plugin; the args of kube-scheduler's plugins are in `in_tree_args`.
+"""How plugins declare their args, which are read from the configuration file.
 
 A plugin names an attrs class as its `args_type`. `pyscheduler.config` creates an object of this class from the
 configuration file:
