@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
-    "CONSOLIDATION",
     "PREEMPTING",
     "RECLAIMING",
     "STALE",
@@ -28,7 +27,6 @@ __all__ = [
 ]
 
 STALE: Final = "stalegangeviction"
-CONSOLIDATION: Final = "consolidation"
 RECLAIMING: Final = frozenset({"reclaim", "gangreclaim"})
 PREEMPTING: Final = frozenset({"preempt", "gangpreempt"})
 #: Reason of an event about a pod that waits for the room of others, and the first word about it in other events.

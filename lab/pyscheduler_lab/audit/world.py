@@ -13,7 +13,7 @@ from pyscheduler_lab.audit.core_objects import Node, Pod, PriorityClass, read_no
 from pyscheduler_lab.audit.facts import Bound, Evicted, Fact, Left, Outside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from pyscheduler_lab.audit.evictions import EvictionRecord
     from pyscheduler_lab.audit.history import Change
@@ -168,12 +168,6 @@ class World:
             return self.priority(pod) < _KAI_NON_PREEMPTIBLE
         marks = (pod.preemptable, group.preemptable if group is not None else None)
         return all(mark is not False for mark in marks)
-
-    def jobs(self) -> Iterator[tuple[str, dict[str, Pod]]]:
-        """Yield each job of a batch profile with its pods by UID."""
-        for job, pods in self.members.items():
-            if any(map(self.is_ours, pods.values())):
-                yield job, pods
 
     @property
     def sums(self) -> Sums:
