@@ -46,8 +46,6 @@ _FOLLOWED: Final = ("replicas", "suspend", "parallelism", "minMember", "minTaskM
 
 #: Kinds whose changes concern all workloads of another kind.
 _READERS: Final = {"Node": "DaemonSet", "StorageClass": "PersistentVolumeClaim"}
-#: A manifest may have anything where a number or a template belongs.
-_MALFORMED: Final = (ConfigError, LookupError, TypeError, ValueError, AttributeError)
 
 _Place = tuple[str, str]
 """A collection and a key."""
