@@ -125,8 +125,6 @@ class FailedSearches:
         self.failed: dict[tuple[str, str], _Failure] = {}
         #: Whether the filters' answers about all victims last; None if nobody asked.
         self._victims_last: bool | None = None
-        #: How many searches were not repeated.
-        self.recalled = 0
 
     def enter(self, cycle: Cycle, placed: Iterable[Job]) -> None:
         """Forget everything if the world is another one. `placed`: jobs that this pass placed."""
@@ -178,7 +176,6 @@ class Attempt:
         for uid, reasons in failure.reasons.items():
             for reason, message in reasons.items():
                 session.record(session.jobs[uid], reason, message)
-        self._memory.recalled += 1
         return True
 
     async def note_failure(self) -> None:

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["GENERIC", "GROUPERS", "GrouperTable", "third_party_rows"]
 
 _SPEC: Final = ("spec",)
-_SPEC_AND_STATUS: Final = ("spec", "status")
 _RAY: Final = ("v1", "v1alpha1")
 _RUNAI: Final = (
     ("TrainingWorkload", "trainingworkloads"),

@@ -137,10 +137,6 @@ class QueuePolicy(VolcanoPolicy):
         text = f"queue resource quota insufficient: {listed}{self._reservers.text(queue, over)}"
         self.session.record(job, "QueueQuota", text)
 
-    def minimum(self, job: Job) -> Amounts:
-        """Return float64[R]: the job's minResources as declared; zeros if it declares none."""
-        return self.session.axis.zeros() if job.min_resources is None else job.min_resources
-
     def reserve(self, job: Job, rows: Sequence[int]) -> None:
         """Reserve the minimum of an enqueued job in these queues."""
         if job.min_resources is not None:

@@ -28,7 +28,6 @@ class RowCache:
     """
 
     def __init__(self, nodes: int) -> None:
-        self._nodes = nodes
         self._all = np.arange(nodes)
         #: Rows of nodes in the order of their changes.
         self._changes: list[int] = []
