@@ -77,7 +77,6 @@ __all__ = [
     "Shares",
     "Statement",
     "SubGroup",
-    "SubGroupOrder",
     "Task",
     "TaskOrder",
     "TaskState",
@@ -229,15 +228,6 @@ class TaskOrder(Protocol):
 
     def task_key(self, task: Task) -> Key:
         """Return the key of a task within its job."""
-        ...
-
-
-@runtime_checkable
-class SubGroupOrder(Protocol):
-    """First difference between policies decides; then the name."""
-
-    def sub_group_key(self, job: Job, sub_group: SubGroup) -> Key:
-        """Return the key of a sub-group among its siblings."""
         ...
 
 

@@ -107,7 +107,6 @@ _ANSWERS: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
     "job_key": _KEY,
     "queue_key": _KEY,
     "task_key": _KEY,
-    "sub_group_key": _KEY,
     "victim_queue_key": _KEY,
     "compare_queues": (is_number, "a number"),
     "job_valid": _REFUSAL,
