@@ -16,7 +16,6 @@ from pyscheduler.podgroup.wire import GroupStatus, PodGroupSpec
 from pyscheduler.testing import make_pod
 from pyscheduler_batch.dialects import JOB_DIALECTS
 from pyscheduler_batch.model.job_spec import JobSpec, SubGroupSpec
-from pyscheduler_batch.systems import job_dialect, read_job
 from pyscheduler_kai.objects import kai_last_start
 from tests.batch.random_json import JSON
 from tests.podgroup.builders import make_group
@@ -24,14 +23,19 @@ from tests.podgroup.builders import make_group
 ROWS = {dialect.name: dialect for dialect in JOB_DIALECTS}
 
 
+def read_job(dialect: str, group: Any) -> JobSpec:
+    """Return what the object of a group says."""
+    fields = ROWS[dialect].groups.object_fields
+    assert fields is not None
+    return ROWS[dialect].read(group, fields(group))
+
+
 def job_of(dialect: str, *, annotations: dict[str, str] | None = None, kind: int = 0, **spec: Any) -> JobSpec:
     """Read a group object of a dialect; `spec` in wire form."""
     group = make_group(
         "train", dialect=dialect, kind=kind, created="1970-01-01T00:01:00Z", annotations=annotations, **spec
     )
-    job = read_job(group)
-    assert job is not None
-    return job
+    return read_job(dialect, group)
 
 
 def test_kai_job_is_read_with_all_its_fields() -> None:
@@ -233,8 +237,7 @@ def test_status_is_read_as_it_was_written() -> None:
             status=GroupStatus(phase="Inqueue", conditions=[{"type": "Unschedulable"}, "what"]),
         )
     )
-    job = read_job(group)
-    assert job is not None
+    job = read_job("volcano", group)
     assert (job.phase, job.conditions) == ("Inqueue", ({"type": "Unschedulable"},))
 
 
@@ -243,8 +246,6 @@ def test_rows_extend_the_rows_of_podgroup() -> None:
     names = {row.name for row in DIALECTS}
     assert {dialect.name for dialect in JOB_DIALECTS} <= names
     assert all(dialect.groups.name == dialect.name for dialect in JOB_DIALECTS)
-    assert job_dialect("sigs") is None
-    assert read_job(make_group("g", dialect="sigs", minMember=1)) is None
 
 
 def test_pods_name_queue_sub_group_and_role_in_the_words_of_their_system() -> None:
@@ -263,15 +264,13 @@ def test_pods_name_queue_sub_group_and_role_in_the_words_of_their_system() -> No
             "scheduling.volcano.sh/queue-name": "research",
             "volcano.sh/task-spec": "worker",
             "volcano.sh/preemptable": "1",
-            "scheduling.volcano.sh/group-min-member": "2",
-            "scheduling.k8s.io/group-min-member": "3",
         },
     )
     assert (kai.queue(pod), kai.sub_group(pod), kai.role(pod)) == ("team-a", "workers", "")
-    assert (kai.preemptible(pod), kai.min_member(pod)) == (False, None)
+    assert kai.preemptible(pod) is False
     assert (volcano.queue(pod), volcano.role(pod), volcano.sub_group(pod)) == ("research", "worker", "")
-    assert (volcano.preemptible(pod), volcano.min_member(pod)) == (True, 2)
-    assert (kube_batch.queue(pod), kube_batch.preemptible(pod), kube_batch.min_member(pod)) == ("", None, 3)
+    assert volcano.preemptible(pod) is True
+    assert (kube_batch.queue(pod), kube_batch.preemptible(pod)) == ("", None)
 
 
 @pytest.mark.parametrize(
@@ -328,8 +327,8 @@ def test_readers_never_raise(dialect: str, spec: Any, conditions: Any, annotatio
     """Whatever a group says, the job has usable minimums, and sub-groups that end at the top unless it has a reason."""
     kind = ROWS[dialect].groups.kinds[0].type
     group = make_group("g", dialect=dialect, annotations=annotations)
-    job = read_job(kind(metadata=group.metadata, spec=PodGroupSpec(**spec), status=GroupStatus(conditions=conditions)))
-    assert job is not None
+    group = kind(metadata=group.metadata, spec=PodGroupSpec(**spec), status=GroupStatus(conditions=conditions))
+    job = read_job(dialect, group)
     assert job.min_member >= 0
     assert all(each >= 0 for each in job.min_task_member.values())
     if not job.error:
@@ -348,11 +347,10 @@ def test_values_nested_as_deep_as_the_decoder_permits_are_read() -> None:
         spec=PodGroupSpec(min_member=deep, queue=deep, min_task_member={"a": deep}, min_resources={"cpu": deep})
     )
 
-    def read_below(frames: int) -> JobSpec | None:
-        return read_below(frames - 1) if frames else read_job(group)
+    def read_below(frames: int) -> JobSpec:
+        return read_below(frames - 1) if frames else read_job("volcano", group)
 
     job = read_below(200)
-    assert job is not None
     assert job.error == "InvalidMinMember"
     assert len(job.warnings) == 4
     assert max(map(len, job.warnings)) < 160

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyscheduler.api import decode
-from pyscheduler.testing import make_pod
 from pyscheduler_batch.dialects import QUEUE_DIALECTS
 from pyscheduler_batch.model.queue_spec import QueueSpec, QueueState
-from pyscheduler_batch.systems import read_queue
 from tests.batch.random_json import JSON
 
 ROWS = {dialect.name: dialect for dialect in QUEUE_DIALECTS}
@@ -37,9 +35,7 @@ def queue_of(
         "annotations": annotations or {},
     }
     manifest = {"metadata": metadata, "spec": spec, "status": status}
-    read = read_queue(decode(ROWS[dialect].kinds[kind].type, msgspec.json.encode(manifest)))
-    assert read is not None
-    return read
+    return ROWS[dialect].read(decode(ROWS[dialect].kinds[kind].type, msgspec.json.encode(manifest)))
 
 
 def kai(resources: dict[str, Any], **spec: Any) -> QueueSpec:
@@ -217,11 +213,6 @@ def test_unknown_state_of_a_volcano_queue_counts_as_unknown() -> None:
     said = queue_of("volcano", {}, status={"state": "Ajar"})
     assert said.state is QueueState.UNKNOWN
     assert len(said.warnings) == 1
-
-
-def test_object_of_another_kind_is_no_queue() -> None:
-    """An object of a type without a row is not read."""
-    assert read_queue(make_pod("p")) is None
 
 
 FIELDS = (

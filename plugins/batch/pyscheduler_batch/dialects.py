@@ -57,12 +57,11 @@ class JobDialect:
     #: Returns what a group's object says; the second argument is what `podgroup` reads of it. It never raises.
     read: Callable[[Any, GroupFields], JobSpec]
     #: What a pod says by its labels and annotations; "" or None if it does not say. The pod's group is read by
-    #: `podgroup.resolve`. Without a group, `queue` and `min_member` describe the group that is made for the pod.
+    #: `podgroup.resolve`; `queue` counts for a pod without a group.
     sub_group: Callable[[Pod], str] = _says_nothing
     role: Callable[[Pod], str] = _says_nothing
     queue: Callable[[Pod], str] = _says_nothing
     preemptible: Callable[[Pod], bool | None] = _says_none
-    min_member: Callable[[Pod], int | None] = _says_none
     #: The labels and annotations that `sub_group`, `role` and `preemptible` read.
     marks: frozenset[str] = frozenset()
 
@@ -83,9 +82,4 @@ if TYPE_CHECKING:
     QUEUE_DIALECTS: tuple[QueueDialect, ...]
 else:  # type checkers would accept every name
     # Those of all installed systems, which have rows of this module.
-    __getattr__ = lazy_names(
-        __name__,
-        dict.fromkeys(
-            ("JOB_DIALECTS", "QUEUE_DIALECTS", "job_dialect", "read_job", "read_queue"), "pyscheduler_batch.systems"
-        ),
-    )
+    __getattr__ = lazy_names(__name__, dict.fromkeys(("JOB_DIALECTS", "QUEUE_DIALECTS"), "pyscheduler_batch.systems"))

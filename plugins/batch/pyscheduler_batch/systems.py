@@ -13,24 +13,18 @@ from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler_batch.system import System
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from pyscheduler.api import KubeObject
     from pyscheduler.framework.extensions import Extensions
     from pyscheduler_batch.dialects import JobDialect, QueueDialect
-    from pyscheduler_batch.model.job_spec import JobSpec
-    from pyscheduler_batch.model.queue_spec import QueueSpec
     from pyscheduler_batch.preset import Preset
 
 __all__ = [
     "JOB_DIALECTS",
     "QUEUE_DIALECTS",
-    "job_dialect",
     "job_dialects",
     "presets",
     "queue_dialects",
-    "read_job",
-    "read_queue",
     "system_of",
     "systems",
     "systems_by_dialect",
@@ -145,29 +139,3 @@ else:
         if name == "QUEUE_DIALECTS":
             return queue_dialects()
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def read_queue(queue: KubeObject, dialects: Iterable[QueueDialect] | None = None) -> QueueSpec | None:
-    """Return what a queue object of any of these dialects says; None if its type is of none of them.
-
-    By default, the dialects are those of all installed systems; so it is below.
-    """
-    for dialect in queue_dialects() if dialects is None else dialects:
-        if any(type(queue) is kind.type for kind in dialect.kinds):
-            return dialect.read(queue)
-    return None
-
-
-def job_dialect(name: str, dialects: Iterable[JobDialect] | None = None) -> JobDialect | None:
-    """Return the row of a dialect of `podgroup`; None if batch policies do not know it."""
-    rows = job_dialects() if dialects is None else dialects
-    return next((dialect for dialect in rows if dialect.name == name), None)
-
-
-def read_job(group: KubeObject, dialects: Iterable[JobDialect] | None = None) -> JobSpec | None:
-    """Return what the object of a group says; None if its type is of none of these dialects."""
-    for dialect in job_dialects() if dialects is None else dialects:
-        row = dialect.groups
-        if row.object_fields is not None and any(type(group) is kind.type for kind in row.kinds):
-            return dialect.read(group, row.object_fields(group))
-    return None

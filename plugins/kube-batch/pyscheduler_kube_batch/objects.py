@@ -7,12 +7,7 @@ from typing import ClassVar, Final
 from pyscheduler.api import kind_of
 from pyscheduler_batch.dialects import JobDialect, QueueDialect
 from pyscheduler_batch.model.queue_object import QueueObject
-from pyscheduler_volcano.objects import (
-    DEFAULT_QUEUE,
-    kube_batch_job,
-    kube_batch_pod_min_member,
-    kube_batch_queue,
-)
+from pyscheduler_volcano.objects import DEFAULT_QUEUE, kube_batch_job, kube_batch_queue
 
 __all__ = ["JOBS", "KUBE_BATCH_QUEUES", "QUEUES", "IncubatorQueue", "SigsDevQueue"]
 
@@ -37,7 +32,5 @@ KUBE_BATCH_QUEUES: Final = (
 QUEUES: Final = QueueDialect(name="kube-batch", system="kube-batch", kinds=KUBE_BATCH_QUEUES, read=kube_batch_queue)
 """The dialect of the queues of kube-batch."""
 
-JOBS: Final = JobDialect(
-    name="kube-batch", default_queue=DEFAULT_QUEUE, read=kube_batch_job, min_member=kube_batch_pod_min_member
-)
+JOBS: Final = JobDialect(name="kube-batch", default_queue=DEFAULT_QUEUE, read=kube_batch_job)
 """The dialect of the groups of kube-batch."""

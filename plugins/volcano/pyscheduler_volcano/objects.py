@@ -47,11 +47,8 @@ __all__ = [
     "VOLCANO_QUEUES",
     "VolcanoQueue",
     "kube_batch_job",
-    "kube_batch_pod_min_member",
     "kube_batch_queue",
     "volcano_job",
-    "volcano_pod_min_member",
-    "volcano_pod_min_resources",
     "volcano_pod_preemptible",
     "volcano_pod_queue",
     "volcano_pod_role",
@@ -65,8 +62,6 @@ LAST_EVICTION: Final = "pyscheduler.io/last-eviction-timestamp"
 """`Job.last_eviction`, for the next leader; an annotation of our own."""
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
-MIN_MEMBER: Final = ("scheduling.volcano.sh/group-min-member", "scheduling.k8s.io/group-min-member")
-MIN_RESOURCES: Final = "scheduling.volcano.sh/group-min-resources"
 _SLA: Final = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
 _HIERARCHY: Final = "volcano.sh/hierarchy"
 _HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
@@ -253,29 +248,6 @@ def volcano_pod_preemptible(pod: Pod) -> bool | None:
     return None if text is None else bool(go_boolean(text))
 
 
-def kube_batch_pod_min_member(pod: Pod) -> int | None:
-    """Return the minimum that a pod without a group object declares for its group; None if it is absent or unusable."""
-    return _pod_minimum(pod, MIN_MEMBER[1:])
-
-
-def volcano_pod_min_member(pod: Pod) -> int | None:
-    """Return the minimum that a pod without a group object declares for its group; None if it is absent or unusable."""
-    return _pod_minimum(pod, MIN_MEMBER)
-
-
-def volcano_pod_min_resources(pod: Pod) -> str:
-    """Return the annotation with the resources that a pod's group needs at least, a JSON map of quantities, or ""."""
-    return pod.annotations.get(MIN_RESOURCES, "")
-
-
-def _pod_minimum(pod: Pod, keys: tuple[str, ...]) -> int | None:
-    for key in keys:
-        text = pod.annotations.get(key, "")
-        if text.isascii() and text.isdigit() and len(text) <= 9:
-            return int(text)
-    return None
-
-
 # --- dialects -----------------------------------------------------------------------------------
 
 QUEUES: Final = QueueDialect(name="volcano", system="Volcano", kinds=(VOLCANO_QUEUES,), read=volcano_queue)
@@ -288,7 +260,6 @@ JOBS: Final = JobDialect(
     role=volcano_pod_role,
     queue=volcano_pod_queue,
     preemptible=volcano_pod_preemptible,
-    min_member=volcano_pod_min_member,
     marks=frozenset({TASK_SPEC, PREEMPTABLE}),
 )
 """The dialect of the groups of Volcano."""
