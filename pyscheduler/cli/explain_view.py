@@ -98,7 +98,8 @@ def _best(found: Evaluation, top: int) -> Table | None:
         return None
     scores: ScoreOutcome = found.scores
     order = np.argsort(-scores.totals, kind="stable")[:top].tolist()
-    title = f"best of {_counted(len(found.feasible), 'feasible node')}"
+    count = len(found.feasible)
+    title = f"best of {count} feasible node{'s' if count != 1 else ''}"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column("node", overflow="fold")
     table.add_column("score", justify="right")
@@ -118,7 +119,3 @@ def _text(text: str) -> Text:
 
 def _who(status: Status) -> tuple[str, str]:
     return status.plugin, said(status)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -15,6 +15,7 @@ from pyscheduler.cli.explanation import HOLDS, INFO, OK, Answer, Explanation, St
 from pyscheduler.cli.podgroup.reader import CORE_EVENTS, CoreEvent
 from pyscheduler.cluster.kinds_within import within
 from pyscheduler.framework.errors import ConfigError
+from pyscheduler.podgroup.membership import created_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -243,7 +244,7 @@ async def find_workload(kind: str, name: str, namespace: str, read: Read, pods: 
         failure=_explanation(subject, namespace, steps, mine) if steps else None,
         owned=sorted(
             (known[each] for each in owned & known.keys()),
-            key=lambda item: (item.kind != subject.kind, -_created(item)),
+            key=lambda item: (item.kind != subject.kind, -created_at(item)),
         ),
         pods=sorted(mine, key=lambda pod: pod.name),
     )
@@ -304,10 +305,6 @@ def _failures(
                 if (condition.type, condition.status) == (_REPLICA_FAILURE, "True"):
                     texts.setdefault(condition.message, f"{name.kind} {namespace}/{name.name}: {condition.message}")
     return [Step("creation", HOLDS, _FAILED_CREATE, text) for text in texts.values()]
-
-
-def _created(item: KubeObject) -> float:
-    return seconds_of(item.metadata.creation_timestamp)
 
 
 def _without_pods(found: Workload) -> Explanation:

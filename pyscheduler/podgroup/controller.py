@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup.dialects import Dialect
     from pyscheduler.podgroup.directory import GroupChange
     from pyscheduler.podgroup.membership import GroupState
-    from pyscheduler.podgroup.status import MemberFacts
 
 __all__ = ["StatusController", "status_rules"]
 
@@ -269,7 +268,7 @@ class StatusController:
             writes = self._states[group] = _WriteState(seen.uid)
         item = writes.latest(seen)
         status: Any = item.status  # type: ignore[attr-defined]  # kinds with a written status have one
-        facts, now = self._facts(state), self._clock.wall()
+        facts, now = state.facts(ahead=len(self._bound.get(state.id, ()))), self._clock.wall()
         self._warn(writes, item, rules.warnings(status, facts))
         wanted = rules.next(status, facts, now=now)
         begins = rules.phase(wanted) != rules.phase(status)
@@ -285,9 +284,6 @@ class StatusController:
             self._later(group, writes, wait)
             return False
         return await self._write(group, writes, item, status_patch(status, wanted))
-
-    def _facts(self, state: GroupState) -> MemberFacts:
-        return state.facts(ahead=len(self._bound.get(state.id, ())))
 
     def _wait(self, writes: _WriteState, kind: type[KubeObject], *, is_urgent: bool) -> float:
         """Return how long the next write must wait, in seconds."""

@@ -94,7 +94,7 @@ class SubGroupCounts:
     def _known(self) -> frozenset[str]:
         found = self._answers.get("known")
         if found is None:
-            found = self._answers["known"] = frozenset(_names(self._trees[0].root))
+            found = self._answers["known"] = frozenset(node.name for node in _with_members(self._trees[0].root))
         assert isinstance(found, frozenset)
         return found
 
@@ -213,7 +213,3 @@ def _with_members(node: SubGroup) -> Iterable[SubGroup]:
         yield node
     for child in node.children:
         yield from _with_members(child)
-
-
-def _names(root: SubGroup) -> Iterable[str]:
-    return (node.name for node in _with_members(root))

@@ -7,7 +7,6 @@ Differs from kube-scheduler, in which each member preempts for itself.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 import attrs
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["GangPreemption"]
 
-_log = logging.getLogger(__name__)
 
 _IN_VAIN = "preemption: not eligible because the other pods of its group would not fit"
 

@@ -8,7 +8,6 @@ Source: kube-scheduler 1.36, `submitPodGroupAlgorithmResult`.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 import attrs
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Decision", "GroupCommit", "Member"]
 
-_log = logging.getLogger(__name__)
 
 #: The maximum number of kinds of members that listen for room.
 _KINDS = 8

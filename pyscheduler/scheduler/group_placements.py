@@ -205,7 +205,10 @@ def room_of_members(decision: Decision, nodes: Nodes) -> list[MemberRoom]:
     passed: NDArray[np.bool_] | None = None
     for member in decision.members:
         info = member.attempt.queued.pod_info
-        if not has_nominated and (last is None or not _are_alike(last.pod, info.pod)):
+        # No filter can tell members apart that differ only in their names.
+        if not has_nominated and (
+            last is None or last.pod.spec != info.pod.spec or last.pod.metadata.labels != info.pod.metadata.labels
+        ):
             passed = _passed(profile, info.pod, nodes)
         last = info
         shape = (info.requests.milli_cpu, info.requests.memory, info.requests.ephemeral_storage)
@@ -229,11 +232,6 @@ def most_members(
     for other in others:
         total += other
     return total
-
-
-def _are_alike(first: Pod, second: Pod) -> bool:
-    """Return True if no filter can tell two members of a group apart but by their names."""
-    return first.spec == second.spec and first.metadata.labels == second.metadata.labels
 
 
 def _passed(profile: Profile, pod: Pod, nodes: Nodes) -> NDArray[np.bool_] | None:

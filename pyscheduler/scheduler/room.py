@@ -33,7 +33,8 @@ def has_room(scheduling: SchedulingCycle, profile: Profile, queued: QueuedPodInf
         return True  # the attempt reports the error
     except FitError as error:
         return profile.others_may_help(error.diagnosis.node_statuses)
-    return wanted <= 1 or _places(feasible, queued.pod_info) >= wanted
+    # Each feasible node takes one pod at least.
+    return wanted <= 1 or int(np.maximum(places_by_node(feasible, queued.pod_info), 1).sum()) >= wanted
 
 
 def is_rejected_again(scheduling: SchedulingCycle, profile: Profile, queued: QueuedPodInfo) -> bool:
@@ -55,11 +56,6 @@ def _feasible(scheduling: SchedulingCycle, profile: Profile, queued: QueuedPodIn
     scheduling.cache.update_snapshot(scheduling.snapshot)
     state = CycleState(Trial(TrialKind.QUESTION))
     return feasible_nodes(profile, state, queued.pod, scheduling.snapshot.nodes)
-
-
-def _places(nodes: Nodes, info: PodInfo) -> int:
-    """Return how many pods like this one the nodes can take by their amounts; each of them takes one at least."""
-    return int(np.maximum(places_by_node(nodes, info), 1).sum())
 
 
 def places_by_node(nodes: Nodes, info: PodInfo) -> NDArray[np.int64]:

@@ -153,7 +153,10 @@ def _fields_of(line: str) -> Iterator[_Fields]:
                 if isinstance(value, str) and LOGGER in value:
                     yield from _fields_of(value)
     elif (found := _TEXT.search(line)) is not None:
-        fields: _Fields = {name: _unquoted(value) for name, value in _FIELD.findall(found[3])}
+        fields: _Fields = {
+            name: msgspec.json.decode(value, type=str) if value.startswith('"') else value
+            for name, value in _FIELD.findall(found[3])
+        }
         yield fields | {"ts": parse_time(found[1]), "msg": found[2]}
 
 
@@ -166,10 +169,6 @@ def _json_of(line: str) -> _Fields | None:
         except msgspec.MsgspecError:
             continue
     return None
-
-
-def _unquoted(value: str) -> str:
-    return msgspec.json.decode(value, type=str) if value.startswith('"') else value
 
 
 def _gap(fields: _Fields) -> _Gap:

@@ -124,17 +124,14 @@ def _filled(parts: tuple[str | re.Match[str], ...], args: tuple[object, ...], nu
         value = next(arguments)
         text = _cut(form % (value,))
         if is_value is None:
-            filled += on_one_line(f"{opened}{_LIKE_A_FIELD.sub(_as_word, text)}{closed}")
+            # A word that looks like a field gets quotes, so that no program takes it for one.
+            text = _LIKE_A_FIELD.sub(lambda word: _quoted(word[0]), text)
+            filled += on_one_line(f"{opened}{text}{closed}")
             continue
         if numbers is not None and not opened and type(value) in _NUMBERS:
             numbers[len(filled) + 1] = value if type(value) is bool else _number(text)
         filled += f"={_quoted(text)}" if opened or _NEEDS_QUOTES.search(text) else on_one_line(f"={text}")
     return filled
-
-
-def _as_word(found: re.Match[str]) -> str:
-    """Return a word that looks like a field in quotes, so that no program takes it for one."""
-    return _quoted(found[0])
 
 
 def _number(text: str) -> object:

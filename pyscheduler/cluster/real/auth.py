@@ -112,7 +112,8 @@ class Credentials:
         async with self._lock:
             if self._authorization != refused:
                 return True  # another request was refused, too, and came first
-            if self._clock.now() - self._renewed_at < _REFUSED_SECONDS and not self._is_renewing():
+            is_renewing = self._renewal is not None and not self._renewal.done()
+            if self._clock.now() - self._renewed_at < _REFUSED_SECONDS and not is_renewing:
                 return False
             contexts = self.contexts
             await self._renew(anew=True)
@@ -147,9 +148,6 @@ class Credentials:
             await asyncio.wait([self._renewal])
         self._source = self._configuration = self._authorization = None
         self._renew_at = self._look_at = math.inf
-
-    def _is_renewing(self) -> bool:
-        return self._renewal is not None and not self._renewal.done()
 
     async def _renew(self, *, anew: bool) -> None:
         """Read the source again, to the end even where whoever waits for it gives up: a lease's request does so soon.
@@ -240,7 +238,8 @@ async def load(
         source = _ServiceAccount()
     else:
         source = _Kubeconfig(kubeconfigs.split_paths(listed or "~/.kube/config"), context, clock)
-    configuration = await asyncio.to_thread(_new_configuration)
+    # The default host would be localhost.
+    configuration = await asyncio.to_thread(lambda: _client().Configuration(host=""))
     try:
         await source.read(configuration, anew=False)
         authorization = await _authorization(configuration, source.name)
@@ -386,10 +385,6 @@ def _open_kubeconfig(paths: Sequence[Path], context: str) -> Any:
         said += [user.safe_get(name) for name in _USER_TLS] if user is not None else []
         cluster.value["server"] = _with_scheme(server, secure=any(said))
     return loader
-
-
-def _new_configuration() -> Any:
-    return _client().Configuration(host="")  # its default would be localhost
 
 
 @attrs.frozen

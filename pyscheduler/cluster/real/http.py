@@ -63,7 +63,7 @@ class _HTTPStream:
         self._read = response.content.readany
         self._where = where
         self.status = response.status
-        self.headers = _lower(response.headers)
+        self.headers = {name.lower(): value for name, value in response.headers.items()}
 
     def __aiter__(self) -> _HTTPStream:
         return self
@@ -388,10 +388,6 @@ def _basic(url: URL) -> str:
     if not url.user:
         return ""
     return "Basic " + base64.b64encode(f"{url.user}:{url.password or ''}".encode()).decode()
-
-
-def _lower(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
 
 
 def _is_here(host: str) -> bool:

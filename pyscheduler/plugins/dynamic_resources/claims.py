@@ -43,7 +43,8 @@ def find_claims(pod: Pod, find: Find) -> list[ResourceClaim]:
             raise ClaimError(f'could not find ResourceClaim "{pod.namespace}/{name}"')
         if claim.metadata.deletion_timestamp is not None:
             raise ClaimError(f'resourceclaim "{claim.name}" is being deleted')
-        if is_made and not _is_owned(claim, pod):
+        owners = claim.metadata.owner_references
+        if is_made and not any(owner.controller and owner.uid == pod.uid for owner in owners):
             raise ClaimError(f"ResourceClaim {claim.key} was not created for Pod {pod.key} (Pod is not owner)")
         if claim not in claims:
             claims.append(claim)
@@ -60,10 +61,6 @@ def _name_of(pod: Pod, named: PodResourceClaim) -> tuple[str | None, bool]:
         if status.name == named.name:
             return status.resource_claim_name, True
     raise ClaimError(f'pod "{pod.key}": ResourceClaim not created yet')
-
-
-def _is_owned(claim: ResourceClaim, pod: Pod) -> bool:
-    return any(owner.controller and owner.uid == pod.uid for owner in claim.metadata.owner_references)
 
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:

@@ -88,7 +88,7 @@ class Reducer:
     """Makes signatures, for the claims of one pod and one state of what is allocated."""
 
     def __init__(self, demands: Sequence[ClaimDemand], allocated: AllocatedState, selectors: DeviceSelectors) -> None:
-        self._requests = [request for demand in demands for request in _requests(demand)]
+        self._requests = [request for demand in demands for ways in demand.requests for request in ways]
         self._attributes = [
             [each.match_attribute or each.distinct_attribute or "" for each in demand.claim.spec.devices.constraints]
             for demand in demands
@@ -214,7 +214,9 @@ class Reducer:
                 return UNFIT
         if is_taken or device.is_barred or (device.consumes and not self._has_counters(device, pool)):
             return BLOCKED
-        return BLOCKED if device.taints and _is_kept_away(device.taints, request.tolerations) else FREE
+        tolerations = request.tolerations
+        is_kept_away = any(not any(_tolerates(each, taint) for each in tolerations) for taint in device.taints)
+        return BLOCKED if is_kept_away else FREE
 
     def _suits_request(self, request: Request, device: PoolDevice) -> bool | str:
         key = (request.index, id(device.facts))
@@ -289,14 +291,6 @@ def _anonymous(values: Sequence[AttributeValue | None]) -> list[AttributeValue |
 def amounts_of(request: Request, kind: Kind) -> Mapping[str, Amount]:
     """Return how much a request takes of the capacity of a shareable device that may serve it."""
     return consumed_amounts(request.amounts, kind.device.capacity) or {}
-
-
-def _requests(demand: ClaimDemand) -> list[Request]:
-    return [request for alternatives in demand.requests for request in alternatives]
-
-
-def _is_kept_away(taints: Sequence[DeviceTaint], tolerations: Sequence[DeviceToleration]) -> bool:
-    return any(not any(_tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
 
 
 def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:

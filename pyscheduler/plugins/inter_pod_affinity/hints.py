@@ -34,7 +34,7 @@ class Hints:
         after = new if isinstance(new, Pod) else None
         if before is not None and after is not None and pod.uid == after.uid:
             return QueueingHint.QUEUE
-        if any(each is not None and not _has_place(each) for each in (before, after)):
+        if any(each and not (each.node_name or each.status.nominated_node_name) for each in (before, after)):
             return QueueingHint.SKIP
         affinity, anti_affinity = _affinity(pod), _anti_affinity(pod)
         if before is None:
@@ -109,8 +109,3 @@ def _affinity(pod: Pod) -> Sequence[AffinityTerm]:
 def _anti_affinity(pod: Pod) -> Sequence[AffinityTerm]:
     affinity = pod.spec.affinity
     return required_terms(pod, affinity.pod_anti_affinity) if affinity is not None else ()
-
-
-def _has_place(pod: Pod) -> bool:
-    """Return whether the pod has a node, or was promised one."""
-    return bool(pod.node_name or pod.status.nominated_node_name)

@@ -276,7 +276,7 @@ class Registry(_Registrar):
         if found is None:
             offers = self._offers.get(name)
             if offers is None:
-                raise ConfigError(self._unknown(name))
+                raise ConfigError(f'plugin "{name}" does not exist{self.hint(name)}')
             if len(offers) > 1:
                 raise ConfigError(_ambiguous(name, offers))
             found = self._loaded[name] = offers[0].load(name)
@@ -313,9 +313,6 @@ class Registry(_Registrar):
             summary=(plugin.__doc__ or "").strip().partition("\n")[0],
             error=_ambiguous(name, offers) if len(offers) > 1 else "",
         )
-
-    def _unknown(self, name: str) -> str:
-        return f'plugin "{name}" does not exist{self.hint(name)}'
 
     def hint(self, name: str) -> str:
         """Return what may be wrong with a name that is not offered, to follow a message; "" if nothing is known.

@@ -62,7 +62,8 @@ class OtherProcess:
         modules = {each.__module__: inspect.getsourcefile(each) for each in subject.classes()}
         # Modules first: the rest of the subject can be read only when its classes can be imported.
         _send(self._to, (sys.path, modules))
-        _send(self._to, {**_fields(subject), "draw": None})
+        fields = {field.name: getattr(subject, field.name) for field in attrs.fields(type(subject))}
+        _send(self._to, {**fields, "draw": None})
 
     def decide(self, history: Sequence[Step]) -> Decisions:
         """Return the decisions of the other process; raise `ChildProcessError` if it has ended."""
@@ -120,10 +121,6 @@ def first_difference(first: Decisions, second: Decisions) -> tuple[int, str] | N
         if len(one) != len(other):
             return step, f"there are {len(one)} pods with one PYTHONHASHSEED, and {len(other)} with another"
     return None
-
-
-def _fields(subject: Subject) -> dict[str, Any]:
-    return {field.name: getattr(subject, field.name) for field in attrs.fields(type(subject))}
 
 
 def _send(stream: IO[bytes], value: object) -> None:

@@ -136,17 +136,14 @@ def serve_watched(framework: FakeFramework, cluster: FakeCluster) -> None:
             cls, args = type(plugin), profile.args.get(name)
             added = cls.extension_kinds_for(Extensions.of(profile.handle), args)
             for kind in (*cls.watched_kinds(args), *added):
-                first = next((known for known in versions if _same_resource(known, kind)), kind)
+                resource = (kind.group, kind.plural)
+                first = next((known for known in versions if (known.group, known.plural) == resource), kind)
                 versions.setdefault(first, [])
                 if kind.version not in versions[first]:
                     versions[first].append(kind.version)
     for kind, names in versions.items():
         if not cluster.serves(kind):
             cluster.server.add(open_definition(kind.group, kind.kind, kind.plural, names, namespaced=kind.namespaced))
-
-
-def _same_resource(first: ResourceKind, second: ResourceKind) -> bool:
-    return (first.group, first.plural) == (second.group, second.plural)
 
 
 def _name(plugin: type[Plugin] | str) -> str:
