@@ -144,11 +144,6 @@ class PluginFailures:
         """Return how often each plugin failed, by plugin and extension point."""
         return self._counts
 
-    @property
-    def slow_counts(self) -> Mapping[tuple[str, str], int]:
-        """Return how many calls took longer than `SLOW_SECONDS`, by plugin and extension point; measured calls only."""
-        return self._slow
-
     def warn(self, text: str) -> None:
         """Log what is likely a mistake of a plugin, once."""
         if text not in self.warnings:

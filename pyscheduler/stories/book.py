@@ -236,11 +236,6 @@ class StoryBook(Stories):
             found += sorted((each for each in same_time if at > first_seen or each.uid > uid), key=_UID)
         return found[:limit]
 
-    @property
-    def finished_count(self) -> int:
-        """The number of finished records."""
-        return len(self._finished)
-
     def oldest(self) -> dict[tuple[str, str, str], float]:
         """Return by profile, sub-queue and reason how long the oldest pod waits, in seconds since its creation.
 

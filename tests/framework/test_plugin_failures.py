@@ -165,4 +165,4 @@ def test_slow_calls_are_logged_once_a_minute_and_all_counted(caplog: pytest.LogC
         "plugin=A extensionPoint=Filter pod=default/p seconds=0.250 times=4",
         "plugin=B extensionPoint=Filter pod=default/p seconds=0.250 times=1",
     ]
-    assert failures.slow_counts == {("A", "Filter"): 4, ("B", "Filter"): 1}
+    assert failures._slow == {("A", "Filter"): 4, ("B", "Filter"): 1}

@@ -81,10 +81,10 @@ async def test_the_second_slow_call_names_the_plugin(
         await framework.schedule("second")
     assert len(messages(caplog)) == 2
     assert messages(caplog)[1].endswith("plugin=Slow extensionPoint=PreFilter pod=default/second seconds=0.250 times=1")
-    assert framework.scheduler.plugin_failures.slow_counts == {("Slow", "PreFilter"): 1}
+    assert framework.scheduler.plugin_failures._slow == {("Slow", "PreFilter"): 1}
     await cluster.clock.advance(601)
     await framework.schedule("third")
-    assert framework.scheduler.plugin_failures.slow_counts == {("Slow", "PreFilter"): 1}, "timed for ever"
+    assert framework.scheduler.plugin_failures._slow == {("Slow", "PreFilter"): 1}, "timed for ever"
 
 
 async def test_a_slow_hint_is_named_at_once(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:

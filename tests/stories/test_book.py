@@ -101,7 +101,7 @@ def test_ring_forgets_the_oldest(clock: VirtualClock) -> None:
     for number in range(30):
         book.waits(pod_of(f"p{number}"), "Unschedulable", NO_NODE)
         book.bound(pod_of(f"p{number}"), "n")
-    assert book.finished_count == 10
+    assert len(book._finished) == 10
     assert not book.of("web/p19")
     assert len(book.of("web/p20")) == 1
     assert 0 < book.bytes() < 10 * 500
@@ -115,7 +115,7 @@ def test_standby_keeps_no_finished_stories(clock: VirtualClock, caplog: pytest.L
     book.waits(pod_of("q"), "SchedulingGated")
     book.bound(pod_of("p"), "n")
     assert [story.pod for story in book.pending.values()] == ["web/q"]
-    assert (book.finished_count, caplog.messages) == (0, [])
+    assert (len(book._finished), caplog.messages) == (0, [])
 
 
 async def test_new_leader_logs_the_reasons_that_it_knows(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
@@ -191,7 +191,7 @@ def test_memory_of_many_stories(clock: VirtualClock, caplog: pytest.LogCaptureFi
     finally:
         tracemalloc.stop()
     assert len(book.pending) == 10_000
-    assert book.finished_count == 50_000
+    assert len(book._finished) == 50_000
     assert used <= 32 << 20
     assert used * 0.7 <= book.bytes() <= used * 1.3
 

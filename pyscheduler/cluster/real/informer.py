@@ -118,11 +118,6 @@ class RealInformer(CopyLister[T]):
         return self._rules.synced
 
     @property
-    def is_watching(self) -> bool:
-        """Return True while a watch is open."""
-        return self._watching.is_set()
-
-    @property
     def kind(self) -> ResourceKind:
         """The kind of the objects."""
         return self._kind

@@ -60,7 +60,7 @@ async def test_when_one_watch_works_again_the_others_do_not_wait(stage: Any, for
     opened: list[int] = []
     while len(opened) < 500 and (not opened or opened[-1] < len(informers)):
         await stage.clock.advance(0.1)
-        opened.append(sum(informer.is_watching for informer in informers))
+        opened.append(sum(informer._watching.is_set() for informer in informers))
     assert opened[-1] == len(informers)
     waited = next(at for at, count in enumerate(opened) if count)
     assert len(opened) - waited <= 6, opened
@@ -74,9 +74,9 @@ async def test_a_watch_that_was_told_to_wait_waits(stage: Any) -> None:
     stage.fault(path="/nodes$", lose="request", times=2)
     stage.drop_watches(how="cut")
     await stage.clock.advance(19)
-    assert (pods.is_watching, nodes.is_watching) == (False, True)
+    assert (pods._watching.is_set(), nodes._watching.is_set()) == (False, True)
     await stage.clock.advance(12)
-    assert pods.is_watching
+    assert pods._watching.is_set()
 
 
 async def test_outage_of_the_server_is_one_line(stage: Any, said: Any) -> None:
