@@ -91,7 +91,9 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin, EnqueueExtensions, SignP
     def __init__(self, args: object, handle: Handle) -> None:
         super().__init__(args, handle)
         self._claims = handle.lister(PersistentVolumeClaim)
-        self._mounted: NodeMemo[frozenset[_Disk]] = NodeMemo(_disks_on)
+        self._mounted: NodeMemo[frozenset[_Disk]] = NodeMemo(
+            lambda node: frozenset(disk for info in node.pods if info.has_storage for disk in _disks_of(info.pod))
+        )
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         if not pod.spec.volumes:
@@ -194,10 +196,6 @@ def _claim_names(pod: Pod) -> Iterator[str]:
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
             yield volume.persistent_volume_claim.claim_name
-
-
-def _disks_on(node: NodeInfo) -> frozenset[_Disk]:
-    return frozenset(disk for info in node.pods if info.has_storage for disk in _disks_of(info.pod))
 
 
 def _disks_of(pod: Pod) -> Iterator[_Disk]:

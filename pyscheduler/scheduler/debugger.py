@@ -131,7 +131,12 @@ class Debugger:
                     ours[pod.uid] = pod.key
         cached = scheduler.cache.pod_keys()
         queued = {pod.uid: pod.key for pod in scheduler.queue.pending_pods()}
-        missed_pods = {uid: key for uid, key in ours.items() if uid not in cached and not self._is_waiting(uid)}
+        unreadable, place_of = scheduler.handlers.unreadable_pods, scheduler.queue.place_of
+        missed_pods = {
+            uid: key
+            for uid, key in ours.items()
+            if uid not in cached and uid not in unreadable and place_of(uid) is None
+        }
         redundant_pods = {uid: key for uid, key in (cached | queued).items() if uid not in all_pods}
         return {
             "missedNodes": {name: name for name in listed_nodes - known_nodes},
@@ -146,10 +151,6 @@ class Debugger:
             return True
         # A pod that is being deleted is not scheduled.
         return pod.scheduler_name in self._scheduler.handlers.profiles and not pod.metadata.deletion_timestamp
-
-    def _is_waiting(self, uid: str) -> bool:
-        """Return True if a pod is in the queue, in flight, or unreadable."""
-        return self._scheduler.queue.place_of(uid) is not None or uid in self._scheduler.handlers.unreadable_pods
 
 
 async def _log_each(message: str, entries: Iterable[Mapping[str, object]]) -> None:

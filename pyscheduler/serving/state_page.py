@@ -88,7 +88,7 @@ def state_page(
         node_count=scheduler.cache.node_count,
         pods=[story_summary(story) for story in pods],
         nodes=[_row(scheduler, info) for info in infos],
-        continue_="" if ends == _Position(None, None) else _encoded(ends),
+        continue_="" if ends == _Position(None, None) else base64.urlsafe_b64encode(msgspec.json.encode(ends)).decode(),
     )
 
 
@@ -107,10 +107,6 @@ def _row(scheduler: Scheduler, info: NodeInfo) -> NodeRow:
 
 def _amounts(resource: Resource, names: Iterable[str]) -> dict[str, int]:
     return {name: resource.get(name) for name in names}
-
-
-def _encoded(position: _Position) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(position)).decode()
 
 
 def _decoded(token: str) -> _Position:

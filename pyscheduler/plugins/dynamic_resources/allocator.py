@@ -34,10 +34,6 @@ __all__ = ["Allocator"]
 _STEPS: Final = 10
 
 
-def _new_uid() -> str:
-    return str(uuid.uuid4())
-
-
 class Allocator:
     """Allocates `claims`, none of which is allocated yet.
 
@@ -54,7 +50,7 @@ class Allocator:
         selectors: DeviceSelectors,
         features: Features = ALL_FEATURES,
         *,
-        new_share_id: Callable[[], str] = _new_uid,
+        new_share_id: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
         self._claims = claims
         self._allocated = allocated

@@ -94,10 +94,6 @@ class _Found:
     def enough(self) -> bool:
         return bool(self.peaceful) and len(self.peaceful) + len(self.violating) >= self.wanted
 
-    @property
-    def missing(self) -> int:
-        return self.wanted - len(self.peaceful) - len(self.violating)
-
     def fill(self, outcomes: Iterable[tuple[str, Candidate | Status]]) -> None:
         """Add the outcomes of nodes, one after the other, until there are enough candidates."""
         for name, outcome in outcomes:
@@ -112,10 +108,6 @@ class _Found:
         found = self.violating if outcome.pdb_violations else self.peaceful
         if len(found) < self.wanted:
             found[name] = outcome
-
-    @property
-    def candidates(self) -> dict[str, Candidate]:
-        return {**self.peaceful, **self.violating}
 
 
 class Preemption:
@@ -247,7 +239,7 @@ class Preemption:
             if not places:
                 return _hopeless(found.statuses(), len(snapshot.nodes))
             return found.candidate(self._draw(places))
-        findings.candidates, findings.statuses = found.candidates, found.statuses
+        findings.candidates, findings.statuses = {**found.peaceful, **found.violating}, found.statuses
         if not findings.candidates:
             return _hopeless(NodeStatuses.from_mapping(found.statuses), len(snapshot.nodes))
         candidates, failure = await self._ask_extenders(pod, findings.candidates)
@@ -397,7 +389,8 @@ class Preemption:
         limit = 1
         for name in names:
             if not portion:
-                limit = 1 if one_by_one else max(_MIN_NODES, min(_MAX_NODES, found.missing))
+                missing = found.wanted - len(found.peaceful) - len(found.violating)
+                limit = 1 if one_by_one else max(_MIN_NODES, min(_MAX_NODES, missing))
             node = snapshot.get(name)
             portion.append(name)
             pods += len(node.pods) if node is not None else 0

@@ -45,7 +45,6 @@ class OtherProcess:
     """A process with another hash seed, by default another than that of this process; use it as a context manager."""
 
     def __init__(self, subject: Subject, hash_seed: str = "") -> None:
-        self._subject = subject
         own = os.environ.get("PYTHONHASHSEED", "random")
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed or ("1" if own != "1" else "2")}
         self._process = subprocess.Popen(
