@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from pyscheduler.framework.snapshot import Checkpoint, Snapshot
     from pyscheduler.framework.status import Status
     from pyscheduler.runtime.cooperative_yield import CooperativeYield
-    from pyscheduler.runtime.extension_points.reserving import Release
-    from pyscheduler.runtime.profile import Profile
+    from pyscheduler.runtime.extension_points.reserving import Release, ReservesPods
 
 __all__ = ["Changes", "Statement"]
 
@@ -119,7 +118,7 @@ class Statement:
         self._nominated.append((info, node_name))
 
     def reserve(
-        self, profile: Profile, state: CycleState, pod: Pod, node_name: str, *, group: Hashable = None
+        self, profile: ReservesPods, state: CycleState, pod: Pod, node_name: str, *, group: Hashable = None
     ) -> Status | None:
         """Run Reserve and Permit for a pod that was placed; return a rejection, an error, or WAIT (not enough yet).
 
@@ -133,7 +132,7 @@ class Statement:
             self._undo.append(unreserve)
         return status
 
-    def _unreserve(self, profile: Profile, state: CycleState, pod: Pod, node_name: str, group: Hashable) -> None:
+    def _unreserve(self, profile: ReservesPods, state: CycleState, pod: Pod, node_name: str, group: Hashable) -> None:
         self.trial.take_back(group, pod.uid)  # before Unreserve: the plugins find the pod without a node
         profile.run_unreserve(state, pod, node_name)
 

@@ -8,7 +8,7 @@ Source: kube-scheduler 1.36, `schedulingCycle`.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.placement import Placement, PlacementPipeline
     from pyscheduler.runtime.profile import Profile
     from pyscheduler.scheduler.failure import FailureHandler
-    from pyscheduler.scheduler.gang_preemption import GangPreemption
 
 __all__ = ["Failure", "SchedulingCycle"]
 
@@ -62,6 +61,16 @@ class Failure:
 
     status: Status
     nominating: NominatingInfo | None = CLEAR_NOMINATION
+
+
+class GroupRoom(Protocol):
+    """Makes room for groups whose members are scheduled one by one."""
+
+    async def make_room(self, attempt: Attempt, error: FitError) -> Failure | None:
+        """Make room for the group of a pod that fits nowhere; return None if the pod may preempt for itself."""
+
+    def nomination_after(self, attempt: Attempt) -> NominatingInfo:
+        """Return the nomination of a pod that loses its node."""
 
 
 @attrs.define(kw_only=True)
@@ -77,7 +86,7 @@ class SchedulingCycle:
     failure: FailureHandler
     #: Returns one object for all members of a group, which may wait for each other at Permit; None for a plain pod.
     group_of: Callable[[Pod], object | None] = lambda _pod: None
-    gangs: GangPreemption | None = None
+    gangs: GroupRoom | None = None
     stories: Stories = attrs.Factory(NullStories)
     plugin_failures: PluginFailures = attrs.Factory(lambda self: PluginFailures(self.recorder), takes_self=True)
 

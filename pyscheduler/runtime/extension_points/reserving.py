@@ -8,7 +8,7 @@ Differs from kube-scheduler: a Permit plugin that returns WAIT must also return 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeGuard
 
 import attrs
 
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from pyscheduler.framework.cycle_state import CycleState
     from pyscheduler.framework.node_statuses import NodeStatuses
     from pyscheduler.runtime.extension_points.plugin_calls import PluginCalls
-    from pyscheduler.runtime.profile import Profile
 
-__all__ = ["Permitting", "PostFiltering", "Release", "Releasing", "Reserving", "reserve", "try_reserve"]
+__all__ = ["Permitting", "PostFiltering", "Release", "Releasing", "ReservesPods", "Reserving", "reserve", "try_reserve"]
 
 #: Frees what a pod holds on a node; returns what books it again.
 Release: TypeAlias = "Callable[[Pod, str], Sequence[Callable[[], None]]]"
@@ -35,8 +34,24 @@ Release: TypeAlias = "Callable[[Pod, str], Sequence[Callable[[], None]]]"
 _HELD: Final = "one or more plugins asked to wait and no plugin rejected pod"
 
 
+class ReservesPods(Protocol):
+    """A profile, as far as Reserve and Permit are concerned."""
+
+    def run_reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Run Reserve."""
+        ...
+
+    def run_unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Undo Reserve."""
+        ...
+
+    def run_permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, Mapping[str, float]]:
+        """Run Permit."""
+        ...
+
+
 def reserve(
-    profile: Profile,
+    profile: ReservesPods,
     state: CycleState,
     pod: Pod,
     node_name: str,
@@ -61,7 +76,7 @@ def reserve(
     return status, timeouts
 
 
-def try_reserve(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+def try_reserve(profile: ReservesPods, state: CycleState, pod: Pod, node_name: str) -> Status | None:
     """Return the answer of Reserve for a pod that is on its node in a statement; Unreserve has run."""
     status = profile.run_reserve(state, pod, node_name)
     profile.run_unreserve(state, pod, node_name)
@@ -108,8 +123,7 @@ class PostFiltering:
             if not status.is_rejected:
                 if not status.is_error:
                     calls.failed(method, pod, TypeError(unexpected_code(method.point, status)))
-                error = status.as_error() or RuntimeError(f"unexpected status {status.code.label}")
-                return None, Status(Code.ERROR, plugin=method.plugin, error=error)
+                return None, Status(Code.ERROR, plugin=method.plugin, error=status.as_error() or _unexpected(status))
             if result is not None and result.nominating_info is not None and result.nominating_info.override:
                 kept = result
             reasons.extend(status.reasons)
@@ -126,6 +140,10 @@ def _is_answer(answer: object) -> TypeGuard[tuple[PostFilterResult | None, Statu
         return False
     result, status = answer
     return isinstance(status, Status) and (result is None or isinstance(result, PostFilterResult))
+
+
+def _unexpected(status: Status) -> Exception:
+    return RuntimeError(f"unexpected status {status.code.label}")
 
 
 @attrs.frozen
