@@ -21,8 +21,8 @@ _ROWS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "reaction": ("an idle scheduler gets one pod, 1,000 nodes", ("reaction_p99_ms",)),
 }
 _TEXT: Final = """\
-Measured with Python {python} on a machine with {cpus} CPUs ({machine}), on which the API server runs, too. Only the row with
-kube-scheduler uses a real kube-apiserver; the others use one in memory. [Performance](docs/performance.md) has all rows.
+Measured with Python {python} on a machine with {cpus} CPUs ({machine}), which also runs the API server. The row with
+kube-scheduler uses a real kube-apiserver, the others one in memory. [Performance](docs/performance.md) has all rows.
 
 {table}
 """
