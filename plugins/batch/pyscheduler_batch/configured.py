@@ -7,7 +7,7 @@ which of two jobs is placed first.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyscheduler.framework import ConfigError
 from pyscheduler_batch.contract import Action, Policy
@@ -24,27 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["make_actions", "make_tiers", "session_type"]
 
-#: Policies of the systems whose work the profile's own filters do, or that describe what this scheduler always does.
-_BUILT_IN: Final = frozenset(
-    {
-        "predicates",
-        "nodeavailability",
-        "gpusharingorder",
-        "gpupack",
-        "resourcetype",
-        "subgrouporder",
-        "nominatednode",
-        "dynamicresources",
-        "topology",
-        "snapshot",
-        "podaffinity",
-        "gpuspread",
-        "reflectjoborder",
-        "sg-nodelocalgreedy",
-        "sg-multinodegang",
-    }
-)
-
 
 def make_actions(args: BatchArgs, system: type[System], extensions: Extensions | None = None) -> list[Action]:
     """Return the actions in order; raise `ConfigError` for one that nobody offers."""
@@ -52,16 +31,15 @@ def make_actions(args: BatchArgs, system: type[System], extensions: Extensions |
     made: list[Action] = []
     problems: list[str] = []
     for name in args.actions:
-        bare = _bare(name)
-        if bare in known:
-            made.append(_load(known[bare])(system.action_arguments(args, bare)))
-        elif bare in offers:
-            offered = offers[bare].load(f'action "{bare}"', Action)
-            wrong = _wrong_name(f'action "{bare}"', bare, offered) + action_problems(f'action "{bare}"', offered)
-            wrong += _unknown_arguments(f'action "{bare}"', args.action_arguments.get(bare, {}), offered)
+        if name in known:
+            made.append(_load(known[name])(system.action_arguments(args, name)))
+        elif name in offers:
+            offered = offers[name].load(f'action "{name}"', Action)
+            wrong = _wrong_name(f'action "{name}"', name, offered) + action_problems(f'action "{name}"', offered)
+            wrong += _unknown_arguments(f'action "{name}"', args.action_arguments.get(name, {}), offered)
             problems += wrong
             if not wrong:
-                made.append(offers[bare].make(f'action "{bare}"', Action, system.action_arguments(args, bare)))
+                made.append(offers[name].make(f'action "{name}"', Action, system.action_arguments(args, name)))
         else:
             problems.append(f'action "{name}" of the preset "{args.preset}" is not available; remove it')
     if problems:
@@ -77,7 +55,7 @@ def make_tiers(
     problems: list[str] = []
 
     def make(entry: PolicyEntry) -> list[EnabledPolicy]:
-        name = _bare(entry.name)
+        name = entry.name
         if name in known:
             return [EnabledPolicy(_load(known[name])(system.policy_arguments(args, entry)), entry.enabled)]
         if name in offers:
@@ -89,12 +67,11 @@ def make_tiers(
                 return []
             policy = offers[name].make(f'policy "{name}"', Policy, system.policy_arguments(args, entry))
             return [EnabledPolicy(with_checks(policy), entry.enabled)]
-        if name not in _BUILT_IN:
-            problems.append(f'policy "{entry.name}" of the preset "{args.preset}" is not available; remove it')
+        problems.append(f'policy "{name}" of the preset "{args.preset}" is not available; remove it')
         return []
 
     tiers = [[made for entry in tier for made in make(entry)] for tier in args.tiers]
-    if any(_bare(name) in system.actions for name in args.actions):
+    if any(name in system.actions for name in args.actions):
         problems += [
             f'the actions of the preset "{args.preset}" need the policy "{name}"; enable it'
             for name in system.needed_policies
@@ -109,11 +86,6 @@ def session_type(system: type[System]) -> type[Session]:
     """Return the class of a system's sessions."""
     found: type[Session] = _load(system.session)
     return found
-
-
-def _bare(name: str) -> str:
-    """Return the name without its preset."""
-    return name.rpartition("/")[2]
 
 
 def _wrong_name(whose: str, name: str, made: type[Policy | Action]) -> list[str]:
