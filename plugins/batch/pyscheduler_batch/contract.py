@@ -90,7 +90,7 @@ __all__ = [
 Key = tuple[float | str, ...]
 
 if not TYPE_CHECKING:  # type checkers would accept every name
-    # The first imports this module; the second knows all systems.
+    # The module of `Session` imports this one.
     __getattr__ = lazy_names(
         __name__,
         {

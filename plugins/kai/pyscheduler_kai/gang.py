@@ -18,7 +18,19 @@ if TYPE_CHECKING:
     from pyscheduler.api import Pod
     from pyscheduler_batch.contract import Amounts, Job, SubGroup, Task
 
-__all__ = ["DEFAULT_LEAF", "USED", "ZERO", "Branch", "Gang", "Leaf", "Quantities", "TaskRules", "add", "subtract"]
+__all__ = [
+    "DEFAULT_LEAF",
+    "USED",
+    "ZERO",
+    "Branch",
+    "Gang",
+    "Leaf",
+    "Quantities",
+    "TaskRules",
+    "add",
+    "in_order",
+    "subtract",
+]
 
 #: CPU in millicores, memory in bytes, whole or fractional GPUs.
 Quantities = tuple[float, float, float]
@@ -155,7 +167,7 @@ class Branch:
         return sum(child.is_ready() for child in self.children) >= self.needed
 
 
-def sub_group_key(member: Leaf | Branch) -> tuple[int, int, float, str]:
+def _sub_group_key(member: Leaf | Branch) -> tuple[int, int, float, str]:
     """Return the key of a sub-group among its siblings: unsatisfied first, then by the part of the minimum it has."""
     has, needs = member.members, member.needed
     if has < needs:
@@ -165,11 +177,11 @@ def sub_group_key(member: Leaf | Branch) -> tuple[int, int, float, str]:
     return (1, 0, has / needs, member.name)
 
 
-def _ordered(branch: Branch) -> list[Leaf | Branch]:
+def in_order(branch: Branch) -> list[Leaf | Branch]:
     """Return the children of a branch in the order of placement."""
     if len(branch.children) < 2:
         return branch.children
-    return sorted(branch.children, key=sub_group_key)
+    return sorted(branch.children, key=_sub_group_key)
 
 
 class Gang:
@@ -395,7 +407,7 @@ class Gang:
         return next(task for task in self.tasks if task.state == TaskState.PENDING).key
 
     def _from_branch(self, branch: Branch, *, for_real: bool) -> list[Task]:
-        children = _ordered(branch)
+        children = in_order(branch)
         if self._rules.starts_whole and not self.is_part and len(children) > 1:
             children = [child for child in children if self._may_start(child, for_real=for_real)]
         if branch.members < branch.needed:
@@ -507,7 +519,7 @@ def _surplus(branch: Branch) -> list[Task]:
     has = branch.members
     if has == 0:
         return []
-    members: Sequence[Leaf | Branch] = _ordered(branch)[::-1]
+    members: Sequence[Leaf | Branch] = in_order(branch)[::-1]
     if _has_surplus(branch):
         for member in members:
             found = _surplus(member) if isinstance(member, Branch) else _surplus_task(member)

@@ -19,6 +19,7 @@ from pyscheduler_batch.status.report import Note, raw_conditions
 from pyscheduler_batch.status.writer import Patch, changed_fields
 from pyscheduler_kai.backoff import ONCE
 from pyscheduler_kai.cycle import cycle_of
+from pyscheduler_kai.gang import DEFAULT_LEAF
 from pyscheduler_kai.objects import (
     LAST_EVICTION_ANNOTATION,
     LAST_START_ANNOTATION,
@@ -34,12 +35,11 @@ if TYPE_CHECKING:
     from pyscheduler_batch.status.queues import QueueSums
     from pyscheduler_kai.gang import Gang
 
-__all__ = ["KaiReport", "SchedulingCondition", "kai_report"]
+__all__ = ["KaiReport", "SchedulingCondition", "kai_report", "resources_of"]
 
 UNSCHEDULABLE: Final = "Unschedulable"
 UNSCHEDULABLE_ON_NODE_POOL: Final = "UnschedulableOnNodePool"
 UNABLE: Final = "Unable to schedule podgroup"
-_DEFAULT_LEAF: Final = "default"
 #: What is compared: the id and the time of a transition are no reason to write.
 _COMPARED: Final = ("type", "nodePool", "reason", "message", "status")
 
@@ -173,11 +173,7 @@ def kai_report(
                 condition = SchedulingCondition(node_pool, message, tuple(reasons.items()))
     return KaiReport(
         counts=_counts(job),
-        resources={
-            "allocated": _amounts(sums.allocated),
-            "allocatedNonPreemptible": _amounts(sums.non_preemptible),
-            "requested": _amounts(sums.requested),
-        },
+        resources=resources_of(sums),
         condition=condition,
         stale_since=job.stale_since,
         last_start=job.last_start,
@@ -198,8 +194,17 @@ def _counts(job: Job) -> dict[str, int]:
     }
 
 
-def _amounts(amounts: Mapping[str, float]) -> dict[str, str]:
-    return resource_list({name: amount for name, amount in amounts.items() if name != PODS})
+def resources_of(sums: QueueSums) -> dict[str, dict[str, str]]:
+    """Return the resources in the status of a group or a queue. A pod's place is a resource here and not in KAI."""
+    sets = {
+        "allocated": sums.allocated,
+        "allocatedNonPreemptible": sums.non_preemptible,
+        "requested": sums.requested,
+    }
+    return {
+        key: resource_list({name: amount for name, amount in amounts.items() if name != PODS})
+        for key, amounts in sets.items()
+    }
 
 
 def _message(reasons: Mapping[str, str]) -> str:
@@ -215,7 +220,7 @@ def _stale(gang: Gang) -> str:
     active, minimum = sum(used for _, used in leaves), sum(leaf.minimum for leaf, _ in leaves)
     text = f"Job is stale. {active} pods are active, minMember is {minimum}"
     for leaf, used in leaves:
-        if used < leaf.minimum and leaf.name != _DEFAULT_LEAF:
+        if used < leaf.minimum and leaf.name != DEFAULT_LEAF:
             text += f", subGroup {leaf.name} minMember is {leaf.minimum} and {used} pods are active"
     if gang.job.lost:
         keys = sorted(gang.job.tasks[uid].key for uid in gang.job.lost)
@@ -230,7 +235,7 @@ def _not_ready(gang: Gang) -> str:
             continue
         alive = sum(task.state in ALIVE for task in leaf.tasks)
         gated = sum(task.state == TaskState.GATED for task in leaf.tasks)
-        if leaf.name == _DEFAULT_LEAF:
+        if leaf.name == DEFAULT_LEAF:
             text += f" Waiting for {leaf.minimum} pods, currently {alive} exist, {gated} are gated"
         else:
             where = f"pods for SubGroup {leaf.name}"

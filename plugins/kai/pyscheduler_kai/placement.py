@@ -23,7 +23,7 @@ from pyscheduler_batch.model.answers import mask_of, scores_of
 from pyscheduler_batch.model.memory import Kept
 from pyscheduler_batch.model.row_cache import RowCache
 from pyscheduler_batch.resource_claims import ClaimedGpus
-from pyscheduler_kai.gang import DEFAULT_LEAF, Branch, Gang, Leaf, sub_group_key
+from pyscheduler_kai.gang import DEFAULT_LEAF, Branch, Gang, Leaf, in_order
 from pyscheduler_kai.switches import (
     DynamicResources,
     GpuSharingOrder,
@@ -286,8 +286,7 @@ class Placement:
     async def _place_children(
         self, trial: _Trial, rows: NDArray[np.int64], branch: Branch, wanted: dict[str, list[Task]]
     ) -> bool:
-        children = branch.children if len(branch.children) < 2 else sorted(branch.children, key=sub_group_key)
-        for child in children:
+        for child in in_order(branch):
             if isinstance(child, Branch):
                 if not await self._place_branch(trial, rows, child, wanted):
                     return False

@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kube_objects.durations import format_duration
-from pyscheduler_batch.contract import CPU, GPU, MEMORY, PODS
+from pyscheduler_batch.contract import CPU, GPU, MEMORY
 from pyscheduler_batch.model.amounts import NONE
-from pyscheduler_batch.status.quantities import resource_list
 from pyscheduler_batch.status.reports import Reports
 from pyscheduler_kai.evict_note import evict_note
-from pyscheduler_kai.group_report import KaiReport, kai_report
+from pyscheduler_kai.group_report import KaiReport, kai_report, resources_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -99,16 +98,7 @@ class KaiReports(Reports):
 
 
 def _status(sums: QueueSums, children: Iterable[str]) -> Mapping[str, object]:
-    # A pod's place is a resource here and not in KAI.
-    def amounts(found: Mapping[str, float]) -> dict[str, str]:
-        return resource_list({name: amount for name, amount in found.items() if name != PODS})
-
-    return {
-        "childQueues": sorted(children),
-        "allocated": amounts(sums.allocated),
-        "allocatedNonPreemptible": amounts(sums.non_preemptible),
-        "requested": amounts(sums.requested),
-    }
+    return {"childQueues": sorted(children), **resources_of(sums)}
 
 
 def _seconds(value: float | None) -> str:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from pyscheduler_batch.model.values import go_boolean
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -76,8 +78,6 @@ _DEPTHS: Final = "queueDepthPerAction"
 _MOVES: Final = "consolidation"
 _BINPACK: Final = "binpack"
 _SPREAD: Final = "spread"
-_TRUE: Final = frozenset({"true", "True", "TRUE", "t", "T", "1"})
-_FALSE: Final = frozenset({"false", "False", "FALSE", "f", "F", "0"})
 
 #: Mistakes: where in the spec, and what is wrong.
 Problems = list[tuple[str, str]]
@@ -222,7 +222,7 @@ def _flag(value: object, kind: type) -> object:
     """Return the value of a flag, which is a text in a shard; None if it cannot be used."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if kind is bool:
-        return True if text in _TRUE else False if text in _FALSE else None
+        return go_boolean(text)
     if kind is int:
         return int(text) if text.lstrip("-").isdecimal() and len(text) <= 9 and text.count("-") <= 1 else None
     return text
