@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
@@ -13,11 +13,22 @@ if TYPE_CHECKING:
     from pyscheduler.framework.cycle_state import AfterFailure, CycleState, PodsToActivate
     from pyscheduler.framework.pod_info import PodInfo, QueuedPodInfo
     from pyscheduler.framework.recorder import Recorder
+    from pyscheduler.framework.status import Status
     from pyscheduler.runtime.placement import Placement
     from pyscheduler.runtime.profile import Profile
-    from pyscheduler.scheduler.gang_barrier import GangBarrier
 
-__all__ = ["Attempt"]
+__all__ = ["Attempt", "Barrier"]
+
+
+class Barrier(Protocol):
+    """Pods of one gang wait here for each other, between PreBind and Bind."""
+
+    async def wait(self, uid: str) -> Status | None:
+        """Wait until enough pods are prepared; return why the binding is called off, or None."""
+        ...
+
+    def leave(self, uid: str) -> None:
+        """Take notice that the attempt of a pod ended."""
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -46,7 +57,7 @@ class Attempt:
     #: Whether an earlier scheduler prepared the pod and handed its binding over; only Bind and what follows runs.
     is_prepared: bool = False
     #: Where the pod waits for other pods of its gang between PreBind and Bind; None for a pod that waits for nobody.
-    barrier: GangBarrier | None = None
+    barrier: Barrier | None = None
     #: Called when the binding cycle fails.
     on_failure: Callable[[], object] | None = None
 

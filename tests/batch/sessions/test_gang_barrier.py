@@ -10,7 +10,7 @@ import pytest
 
 from pyscheduler.framework import PreBindPlugin, Status
 from pyscheduler.runtime.permit.release import PermitReleases
-from pyscheduler.scheduler.gang_barrier import GangBarrier
+from pyscheduler_batch.sessions.gang_barrier import GangBarrier
 from tests.batch.sessions import test_passes
 from tests.batch.sessions.test_passes import Jobs, add, nodes_of
 

@@ -11,8 +11,8 @@ from pyscheduler.framework import PreBindPlugin, ReservePlugin, Status
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.permit.release import PermitReleases
 from pyscheduler.runtime.preemption.disruption import delete_with_condition
-from pyscheduler.scheduler.gang_barrier import GangBarrier
 from pyscheduler_batch.sessions import eviction
+from pyscheduler_batch.sessions.gang_barrier import GangBarrier
 from tests.batch.sessions.test_passes import Jobs, add, begin, nodes_of
 
 if TYPE_CHECKING:

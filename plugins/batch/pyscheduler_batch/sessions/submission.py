@@ -17,11 +17,11 @@ from pyscheduler.framework.trial import Trial
 from pyscheduler.runtime.cooperative_yield import CooperativeYield
 from pyscheduler.runtime.placement import Placement, fits_on
 from pyscheduler.scheduler.failure import CLEAR_NOMINATION, pending_version
-from pyscheduler.scheduler.gang_barrier import GangBarrier
 from pyscheduler_batch.model.decisions import DecisionKind
 from pyscheduler_batch.model.sub_groups import is_whole
 from pyscheduler_batch.model.tasks import ACTIVE, ALLOCATED, TaskState
 from pyscheduler_batch.sessions.commitments import Commitments
+from pyscheduler_batch.sessions.gang_barrier import GangBarrier
 from pyscheduler_batch.sessions.recovery import TURN_EVERY
 
 if TYPE_CHECKING:
