@@ -25,8 +25,6 @@ from pyscheduler.runtime.tie_break import TieBreak
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from pyscheduler.api import Pod
     from pyscheduler.cache.snapshot import Snapshot
     from pyscheduler.framework.cycle_state import CycleState
@@ -45,7 +43,6 @@ __all__ = [
     "fits_on",
     "is_narrowed",
     "rejection_of",
-    "score_totals",
 ]
 
 #: The search looks for at least so many feasible nodes, whatever the percentage.
@@ -270,17 +267,6 @@ def is_narrowed(profile: Profile, state: CycleState, pod: Pod, nodes: Nodes) -> 
     except (FitError, PluginError):
         return True
     return len(search.narrow()) < len(nodes)
-
-
-def score_totals(profile: Profile, state: CycleState, pod: Pod, nodes: Nodes) -> NDArray[np.int64] | None:
-    """Return int64[n]: the totals of the Score plugins for feasible nodes; None if a plugin failed.
-
-    `state` is that of a cycle whose filters have run. Extenders are not asked.
-    """
-    if profile.run_pre_score(state, pod, nodes) is not None:
-        return None
-    ranking = profile.rank_nodes(state, pod, nodes)
-    return ranking.totals if ranking.status is None else None
 
 
 @attrs.define

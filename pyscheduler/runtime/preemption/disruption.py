@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyscheduler.framework.handle import Client
 
-__all__ = ["delete_with_condition", "withdraw_condition"]
+__all__ = ["delete_with_condition"]
 
 
 async def delete_with_condition(
@@ -45,20 +45,6 @@ async def delete_with_condition(
             return False
         raise
     return True
-
-
-async def withdraw_condition(client: Client, pod: Pod, *, message: str, now: float) -> None:
-    """Set the condition to False on a pod that stays; otherwise the control plane does so only after two minutes.
-
-    Raises `APIError` and `TransportError`.
-    """
-    condition = {
-        "type": DISRUPTION_TARGET,
-        "status": "False",
-        "message": message,
-        "lastTransitionTime": format_time(now),
-    }
-    await client.patch_pod_status(pod, {"status": {"conditions": [condition]}})
 
 
 async def _is_gone(client: Client, pod: Pod) -> bool:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from pyscheduler.api import format_time
 from pyscheduler.framework.departures import DISRUPTION_TARGET
 from pyscheduler.framework.errors import APIError, ForbiddenError, NotFoundError, TransportError
 from pyscheduler.runtime.permit.release import PermitReleases
-from pyscheduler.runtime.preemption.disruption import delete_with_condition, withdraw_condition
+from pyscheduler.runtime.preemption.disruption import delete_with_condition
 from pyscheduler_batch.sessions.backoff import Backoff
 
 if TYPE_CHECKING:
@@ -285,9 +286,14 @@ class Evictions:
         self.on_failure()
 
     async def _tell_that_it_stays(self, pod: Pod) -> None:
-        """Withdraw the condition of a pod that is not evicted: its failure would count as a disruption."""
+        """Withdraw the condition of a pod that is not evicted: its failure would count as a disruption.
+
+        The control plane would do so only after two minutes.
+        """
+        now = format_time(self.handle.clock.wall())
+        condition = {"type": DISRUPTION_TARGET, "status": "False", "message": _GIVEN_UP, "lastTransitionTime": now}
         try:
-            await withdraw_condition(self.handle.client, pod, message=_GIVEN_UP, now=self.handle.clock.wall())
+            await self.handle.client.patch_pod_status(pod, {"status": {"conditions": [condition]}})
         except NotFoundError:
             return
         except (APIError, TransportError) as error:

@@ -20,7 +20,7 @@ from pyscheduler.framework.status import Code
 from pyscheduler.framework.trial import TrialKind
 from pyscheduler.runtime.extension_points.reserving import reserve
 from pyscheduler.runtime.extension_points.run_context import context_of
-from pyscheduler.runtime.placement import feasible_nodes, fits_on, score_totals
+from pyscheduler.runtime.placement import feasible_nodes, fits_on
 from pyscheduler.runtime.statement import Statement
 from pyscheduler_batch.model.tasks import TaskState
 from pyscheduler_batch.sessions.filter_keys import FilterKeys, unplaced
@@ -369,8 +369,10 @@ class SnapshotPlacer:
                 return None
             except FitError:
                 pass  # the task needs evictions there; PreFilter has run, and Score can
-        totals = score_totals(self._profile, state, pod, nodes)
-        return None if totals is None else totals.astype(np.float64)
+        if self._profile.run_pre_score(state, pod, nodes) is not None:
+            return None
+        ranking = self._profile.rank_nodes(state, pod, nodes)
+        return ranking.totals.astype(np.float64) if ranking.status is None else None
 
     def _view(self, task: Task, rows: NDArray[np.int64]) -> Nodes:
         """Return the nodes `rows`; the very view that the filters returned, if it shows them."""
