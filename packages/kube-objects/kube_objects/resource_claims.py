@@ -13,16 +13,11 @@ import msgspec
 from kube_objects.affinity import NodeSelector
 from kube_objects.device_classes import DeviceSelector, OpaqueDeviceConfiguration
 from kube_objects.meta import KubeObject, ObjectMeta, RawQuantity, Wire
+from kube_objects.taints import Toleration
 
 
-class DeviceToleration(Wire):
+class DeviceToleration(Toleration):
     """A claim's leave to ignore some taints of devices; operator ``Equal`` when empty."""
-
-    key: str = ""
-    operator: str = ""
-    value: str = ""
-    effect: str = ""
-    toleration_seconds: int | None = None
 
 
 class CapacityRequirements(Wire):

@@ -12,6 +12,7 @@ import msgspec
 
 from kube_objects.affinity import NodeSelector
 from kube_objects.meta import KubeObject, RawQuantity, Wire
+from kube_objects.taints import Taint
 
 
 class DeviceAttribute(Wire):
@@ -70,13 +71,8 @@ class DeviceCounterConsumption(Wire):
     counters: Mapping[str, Counter] = {}
 
 
-class DeviceTaint(Wire):
+class DeviceTaint(Taint):
     """A mark on a device that keeps claims away: effect ``NoSchedule``, ``NoExecute`` or, without effect, ``None``."""
-
-    key: str = ""
-    value: str = ""
-    effect: str = ""
-    time_added: str | None = None
 
 
 class Device(Wire):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
+from pyscheduler.api import tolerates
 from pyscheduler.plugins.dynamic_resources.capacity import consumed_amounts, fits
 from pyscheduler.plugins.dynamic_resources.constraints import LIST_VALUE, lookup_attribute
 from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectorError
@@ -17,7 +18,6 @@ from pyscheduler.plugins.dynamic_resources.selectors import DeviceSelectorError
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
-    from pyscheduler.api import DeviceTaint, DeviceToleration
     from pyscheduler.plugins.dynamic_resources.allocated import AllocatedState, DeviceId
     from pyscheduler.plugins.dynamic_resources.capacity import Amount
     from pyscheduler.plugins.dynamic_resources.constraints import AttributeValue
@@ -215,7 +215,7 @@ class Reducer:
         if is_taken or device.is_barred or (device.consumes and not self._has_counters(device, pool)):
             return BLOCKED
         tolerations = request.tolerations
-        is_kept_away = any(not any(_tolerates(each, taint) for each in tolerations) for taint in device.taints)
+        is_kept_away = any(not any(tolerates(each, taint) for each in tolerations) for taint in device.taints)
         return BLOCKED if is_kept_away else FREE
 
     def _suits_request(self, request: Request, device: PoolDevice) -> bool | str:
@@ -291,13 +291,3 @@ def _anonymous(values: Sequence[AttributeValue | None]) -> list[AttributeValue |
 def amounts_of(request: Request, kind: Kind) -> Mapping[str, Amount]:
     """Return how much a request takes of the capacity of a shareable device that may serve it."""
     return consumed_amounts(request.amounts, kind.device.capacity) or {}
-
-
-def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator in {"", "Equal"}:
-        return toleration.value == taint.value
-    return toleration.operator == "Exists"
