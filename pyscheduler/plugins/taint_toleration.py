@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pyscheduler.api import HARD_EFFECTS, PREFER_NO_SCHEDULE, Node, Pod, Toleration, find_untolerated, tolerates
+from pyscheduler.api import HARD_EFFECTS, PREFER_NO_SCHEDULE, Node, Pod, Toleration, find_untolerated
 from pyscheduler.framework import (
     ActionType,
     ClusterEvent,
@@ -126,13 +126,9 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin, EnqueueExtensio
         )
 
     def _count_untolerated(self, taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int:
+        soft, compares = {PREFER_NO_SCHEDULE}, self._comparison_operators
         return sum(
-            taint.effect == PREFER_NO_SCHEDULE
-            and not any(
-                tolerates(toleration, taint, comparison_operators=self._comparison_operators)
-                for toleration in tolerations
-            )
-            for taint in taints
+            find_untolerated((each,), tolerations, soft, comparison_operators=compares) is not None for each in taints
         )
 
 
