@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 import msgspec
 
+from kube_objects.codec import strip_nulls
 from kube_objects.pods import TERMINAL_PHASES
 from pyscheduler.cluster.manifest_objects import read_manifests
 from pyscheduler.config.snapshot_file import OBJECTS, is_snapshot, members
@@ -142,21 +143,13 @@ def _kai_objects(content: bytes, source: str) -> tuple[list[Object], str]:
             continue
         api_version, kind = _KAI_LISTS[name]
         for position, item in enumerate(items, 1):
-            one = _without_nulls(item)
+            one = strip_nulls(item)
             if not isinstance(one, dict) or not (one.get("metadata") or {}).get("name"):
                 raise ConfigError(f"rawObjects.{name}: object {position} has no metadata.name", source=source)
             found.append({**one, "apiVersion": api_version, "kind": kind})
     if not found:
         raise ConfigError("no object in it", source=source)
     return found, str((data.get("schedulerParams") or {}).get("schedulerName") or "")
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
-    if isinstance(value, list):
-        return [_without_nulls(inner) for inner in value]
-    return value
 
 
 def _check(dump: Dump) -> None:

@@ -193,7 +193,7 @@ def _line_decoder(cls: type[T]) -> msgspec.json.Decoder[_Line[T]]:
 def _without_nulls(cls: type[T], data: bytes, error: Exception) -> T:
     """Decode with every null taken for the default; report `error` when that was not the trouble."""
     try:
-        return msgspec.convert(_strip_nulls(msgspec.json.decode(data)), cls)
+        return msgspec.convert(strip_nulls(msgspec.json.decode(data)), cls)
     except msgspec.ValidationError as second:
         # The first error may be about a null; this one is about what is really wrong.
         raise DecodeError(f"{_what(cls)}: {second}") from second
@@ -201,11 +201,12 @@ def _without_nulls(cls: type[T], data: bytes, error: Exception) -> T:
         raise DecodeError(f"{_what(cls)}: {error}") from error
 
 
-def _strip_nulls(value: Any) -> Any:
+def strip_nulls(value: Any) -> Any:
+    """Return JSON data without the entries of maps that are null."""
     if isinstance(value, dict):
-        return {key: _strip_nulls(inner) for key, inner in value.items() if inner is not None}
+        return {key: strip_nulls(inner) for key, inner in value.items() if inner is not None}
     if isinstance(value, list):
-        return [_strip_nulls(inner) for inner in value]
+        return [strip_nulls(inner) for inner in value]
     return value
 
 

@@ -7,10 +7,11 @@ of kube-apiserver are missing.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from kube_objects.codec import strip_nulls
 from kube_objects.errors import QuantityError
 from kube_objects.names import label_key_errors, label_value_errors
 from kube_objects.quantity import parse_quantity
@@ -106,7 +107,7 @@ def check_fits(obj: Object, shapes: Sequence[type], kind: str, version: str) -> 
         _convert(obj, shapes)
     except msgspec.ValidationError:
         try:
-            _convert(_without_nulls(obj), shapes)
+            _convert(strip_nulls(obj), shapes)
         except msgspec.ValidationError as error:
             raise _not_decodable(kind, version, str(error)) from error
 
@@ -124,14 +125,6 @@ def check_body(obj: Object, group: str, version: str, kind: str) -> None:
 def _convert(obj: Object, shapes: Sequence[type]) -> None:
     for shape in shapes:
         msgspec.convert(obj, shape)
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
-    if isinstance(value, list):
-        return [_without_nulls(inner) for inner in value]
-    return value
 
 
 def _quantities(resource: Resource, obj: Object) -> Iterator[str | int | float]:
