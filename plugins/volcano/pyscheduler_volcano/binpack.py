@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from pyscheduler_batch.contract import CPU, MEMORY
-from pyscheduler_volcano.policy import VolcanoPolicy, int_argument
+from pyscheduler_volcano.policy import VolcanoPolicy, number_argument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,7 @@ def resource_weights(arguments: Mapping[str, object]) -> dict[str, int]:
         if name.strip():
             keys.setdefault(name.strip(), f"binpack.resources.{name.strip()}")
     for name, key in keys.items():
-        weight = int_argument(arguments, key, 1)
+        weight = number_argument(arguments, key, 1)
         weights[name] = weight if weight >= 0 else 1
     return weights
 
@@ -65,7 +65,7 @@ class Binpack(VolcanoPolicy):
 
     def prepare(self) -> None:
         """Read the weights."""
-        self._weight = int_argument(self.arguments, "binpack.weight", 1)
+        self._weight = number_argument(self.arguments, "binpack.weight", 1)
         axis = self.session.axis
         by_name = resource_weights(self.arguments)
         self._weights = axis.amounts(by_name)

@@ -15,7 +15,7 @@ from pyscheduler_batch.queue_problems import queue_text
 from pyscheduler_volcano.capacity_tree import CapacityTable, flat_table, queue_shares, tree_table
 from pyscheduler_volcano.device_quotas import DeviceQuotas
 from pyscheduler_volcano.objects import ROOT_QUEUE
-from pyscheduler_volcano.policy import int_argument
+from pyscheduler_volcano.policy import number_argument
 from pyscheduler_volcano.queue_policy import QueuePolicy
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Capacity(QueuePolicy):
         """Compute limits and shares."""
         session, queues = self.session, self.session.queues
         self.is_tree = session.switch(self, "enableHierarchy", default=False)
-        self._levels = max(int_argument(self.arguments, "ancestorReclaimLevel", 0), 0)
+        self._levels = max(number_argument(self.arguments, "ancestorReclaimLevel", 0), 0)
         self.count_queues()
         root = queues.index.get(ROOT_QUEUE, -1)
         #: Why nothing is scheduled; None for a usable tree.

@@ -18,7 +18,7 @@ import numpy as np
 
 from pyscheduler_batch.contract import ACTIVE, CPU, MEMORY, NO_NODE
 from pyscheduler_volcano.hyper_nodes import HyperNodeTree
-from pyscheduler_volcano.policy import VolcanoPolicy, float_argument, int_argument
+from pyscheduler_volcano.policy import VolcanoPolicy, number_argument
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -49,17 +49,17 @@ class NetworkTopologyAware(VolcanoPolicy):
     def prepare(self) -> None:
         """Read the arguments; the tree is built when it is first asked for."""
         said = self.arguments
-        weight = int_argument(said, "weight", 1)
+        weight = number_argument(said, "weight", 1)
         self._weight = _MAX_SCORE * (weight if weight >= 0 else 1)
         keys = {CPU: "hypernode.binpack.cpu", MEMORY: "hypernode.binpack.memory"}
         for name in str(said.get("hypernode.binpack.resources") or "").split(","):
             if name.strip():
                 keys.setdefault(name.strip(), f"hypernode.binpack.resources.{name.strip()}")
-        weights = {name: int_argument(said, key, 1) for name, key in keys.items()}
+        weights = {name: number_argument(said, key, 1) for name, key in keys.items()}
         self._weights = self.session.axis.amounts({name: each if each >= 0 else 1 for name, each in weights.items()})
         self._known = np.array([name in weights for name in self.session.axis.names])
         self._fills = str(said.get("hypernode.binpack.normal-pod.enable", "true")).lower() != "false"
-        fading = float_argument(said, "hypernode.binpack.normal-pod.fading", _FADING)
+        fading = number_argument(said, "hypernode.binpack.normal-pod.fading", _FADING)
         self._fading = fading if fading >= 0 else _FADING
         self._fills_first = self.session.switch(self, "enabledHyperNodeOrder", default=True)
         self._tree: HyperNodeTree | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from pyscheduler_batch.contract import TaskState
-from pyscheduler_volcano.policy import VolcanoPolicy, int_argument
+from pyscheduler_volcano.policy import VolcanoPolicy, number_argument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,7 @@ _MOST_SPARED: Final = 64
 
 def score_weights(arguments: Mapping[str, object]) -> dict[str, int]:
     """Return the weight of each score by the first part of its argument, as in `leastrequested.weight`."""
-    return {name: int_argument(arguments, f"{name}.weight", default) for name, default in _DEFAULTS.items()}
+    return {name: number_argument(arguments, f"{name}.weight", default) for name, default in _DEFAULTS.items()}
 
 
 class NodeOrder(VolcanoPolicy):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from pyscheduler_volcano.policy import VolcanoPolicy, float_argument
+from pyscheduler_volcano.policy import VolcanoPolicy, number_argument
 from pyscheduler_volcano.reservations import Reservers, is_settled, minimum_of, reserved_rest
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Overcommit(VolcanoPolicy):
     def prepare(self) -> None:
         """Add up what is idle and what is reserved."""
         session = self.session
-        factor = float_argument(self.arguments, "overcommit-factor", _DEFAULT_FACTOR)
+        factor = number_argument(self.arguments, "overcommit-factor", _DEFAULT_FACTOR)
         used = (session.nodes.allocatable - session.nodes.idle).sum(axis=0)
         self._idle = session.total * (factor if factor >= 1.0 else _DEFAULT_FACTOR) - used
         self._inqueue = session.axis.zeros()

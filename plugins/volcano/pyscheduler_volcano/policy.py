@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from pyscheduler_batch.contract import Policy
 
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from pyscheduler_batch.contract import Session
     from pyscheduler_volcano.session import VolcanoSession
 
-__all__ = ["VolcanoPolicy", "float_argument", "int_argument"]
+__all__ = ["VolcanoPolicy", "number_argument"]
+
+_N = TypeVar("_N", int, float)
 
 
 class VolcanoPolicy(Policy):
@@ -32,19 +34,10 @@ class VolcanoPolicy(Policy):
         """Forget nothing: what was computed stays readable until the next pass."""
 
 
-def int_argument(arguments: Mapping[str, object], key: str, default: int) -> int:
-    """Return a whole-number argument, or the default if it is missing or is no number."""
+def number_argument(arguments: Mapping[str, object], key: str, default: _N) -> _N:
+    """Return an argument as a number of the type of the default; the default if it is missing or is no such number."""
     value = arguments.get(key, default)
     try:
-        return int(str(value))
-    except ValueError:
-        return default
-
-
-def float_argument(arguments: Mapping[str, object], key: str, default: float) -> float:
-    """Return a number argument, or the default if it is missing or is no number."""
-    value = arguments.get(key, default)
-    try:
-        return float(str(value))
+        return type(default)(str(value))
     except ValueError:
         return default

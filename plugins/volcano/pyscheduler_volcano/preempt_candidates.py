@@ -16,7 +16,7 @@ import numpy as np
 
 from pyscheduler_batch.contract import Tasks
 from pyscheduler_batch.model.values import go_boolean, time_of
-from pyscheduler_volcano.policy import int_argument
+from pyscheduler_volcano.policy import number_argument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,9 +48,9 @@ class CandidateLimits:
         if not go_boolean(arguments.get("enableTopologyAwarePreemption", "false")):
             return None
         return cls(
-            int_argument(arguments, "minCandidateNodesPercentage", 10),
-            int_argument(arguments, "minCandidateNodesAbsolute", 1),
-            int_argument(arguments, "maxCandidateNodesAbsolute", 100),
+            number_argument(arguments, "minCandidateNodesPercentage", 10),
+            number_argument(arguments, "minCandidateNodesAbsolute", 1),
+            number_argument(arguments, "maxCandidateNodesAbsolute", 100),
         )
 
     def enough(self, nodes: int) -> int:
