@@ -6,8 +6,8 @@ which of two jobs is placed first.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING
 
 from pyscheduler.framework import ConfigError
 from pyscheduler_batch.contract import Action, Policy
@@ -32,7 +32,7 @@ def make_actions(args: BatchArgs, system: type[System], extensions: Extensions |
     problems: list[str] = []
     for name in args.actions:
         if name in known:
-            made.append(_load(known[name])(system.action_arguments(args, name)))
+            made.append(resolve_name(known[name])(system.action_arguments(args, name)))
         elif name in offers:
             offered = offers[name].load(f'action "{name}"', Action)
             wrong = _wrong_name(f'action "{name}"', name, offered) + action_problems(f'action "{name}"', offered)
@@ -57,7 +57,7 @@ def make_tiers(
     def make(entry: PolicyEntry) -> list[EnabledPolicy]:
         name = entry.name
         if name in known:
-            return [EnabledPolicy(_load(known[name])(system.policy_arguments(args, entry)), entry.enabled)]
+            return [EnabledPolicy(resolve_name(known[name])(system.policy_arguments(args, entry)), entry.enabled)]
         if name in offers:
             offered = offers[name].load(f'policy "{name}"', Policy)
             wrong = _wrong_name(f'policy "{name}"', name, offered) + role_problems(f'policy "{name}"', offered)
@@ -84,7 +84,7 @@ def make_tiers(
 
 def session_type(system: type[System]) -> type[Session]:
     """Return the class of a system's sessions."""
-    found: type[Session] = _load(system.session)
+    found: type[Session] = resolve_name(system.session)
     return found
 
 
@@ -101,9 +101,3 @@ def _unknown_arguments(whose: str, given: Iterable[str], made: type[Policy | Act
         return []
     names = f"its arguments are {', '.join(sorted(known))}" if known else "it has no arguments"
     return [f'{whose} has no argument "{each}"; {names}' for each in given if each not in known]
-
-
-def _load(target: str) -> Any:
-    """Return what `module:Name` names."""
-    module, _, name = target.partition(":")
-    return getattr(import_module(module), name)

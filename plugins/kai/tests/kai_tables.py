@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from pkgutil import resolve_name
 from typing import Any, Final
 
 import attrs
@@ -17,7 +18,7 @@ from pyscheduler_batch.model.queue_table import QueueTable, paths_of
 from pyscheduler_batch.model.session import EnabledPolicy, Session
 from pyscheduler_batch.model.tasks import ACTIVE, Job, SubGroup, Task, TaskState
 from pyscheduler_kai.preset import KAI
-from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol, system_of
+from pyscheduler_lab.simulation.batch_cases.preset_import import system_of
 
 Json = dict[str, Any]
 
@@ -125,7 +126,7 @@ def build_session(case: Json, effects: Log) -> Session:
     module = system_of("kai")
     arguments = _arguments(case.get("args") or {})
     tiers = [
-        [EnabledPolicy(load_symbol(module.policies[name])(arguments.get(name))) for name in tier]
+        [EnabledPolicy(resolve_name(module.policies[name])(arguments.get(name))) for name in tier]
         for tier in [[name.split()[0] for name in KAI.tiers[0]]]
     ]
     labels = [spec.get("labels") or {} for spec in case.get("nodes") or ()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
@@ -16,7 +17,6 @@ from pyscheduler_kai.preset import KAI
 from pyscheduler_kai.switches import ScenarioGenerator
 from pyscheduler_kai.system import Kai
 from pyscheduler_lab.simulation.batch_cases.kai import run_case
-from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol
 
 FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 ALL = ["allocate", "consolidation", "reclaim", "preempt", "stalegangeviction"]
@@ -366,6 +366,6 @@ def test_a_promise_that_stays_on_its_node_begins_no_preemption_delay() -> None:
 def test_every_name_of_the_preset_can_be_loaded() -> None:
     """Each action and policy has the name under which it is listed, and files may use all names of KAI-Scheduler."""
     for listed in (Kai.actions, Kai.policies):
-        assert {name: load_symbol(target).name for name, target in listed.items()} == {name: name for name in listed}
+        assert {name: resolve_name(target).name for name, target in listed.items()} == {name: name for name in listed}
     assert set(KAI.known_policies) == set(Kai.policies)
     assert tuple(Kai.actions) == KAI.actions

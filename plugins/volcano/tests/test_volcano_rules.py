@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pkgutil import resolve_name
 from typing import Any
 
 import attrs
@@ -489,11 +490,9 @@ def test_phases(counts: dict[str, int], phase: str, *, unschedulable: bool, expe
 def test_presets_name_classes_that_exist(name: str) -> None:
     """Each action and policy of a preset can be imported and has the name that files use; defaults are known names."""
     tables = system_of(name)
-    from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol
-
     for key, path in {**tables.actions, **tables.policies}.items():
-        assert load_symbol(path).name == key
-    assert load_symbol(tables.session).__name__.endswith("Session")
+        assert resolve_name(path).name == key
+    assert resolve_name(tables.session).__name__.endswith("Session")
     assert name in presets()
 
 

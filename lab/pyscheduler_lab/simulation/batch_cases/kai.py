@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from functools import partial
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
 
 from pyscheduler_batch.model.axis import CPU, GPU, MEMORY
@@ -18,7 +19,6 @@ from pyscheduler_lab.simulation.batch_cases.kai_objects import (
     shares_gpus,
 )
 from pyscheduler_lab.simulation.batch_cases.objects import run_pass
-from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -117,7 +117,7 @@ def _actual(session: Session, before: Mapping[str, TaskState]) -> Json:
     tasks: Json = {}
     jobs: Json = {}
     names = session.nodes.names
-    shared = session.extras.get(load_symbol("pyscheduler_batch.gpu_sharing.shared:SharedRoom"))
+    shared = session.extras.get(resolve_name("pyscheduler_batch.gpu_sharing.shared:SharedRoom"))
     for job in session.jobs.values():
         counts: dict[str, int] = defaultdict(int)
         for task in job.tasks.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ import numpy as np
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_kai.preset import KAI
 from pyscheduler_lab.simulation.batch_cases.kai import run_case
-from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol
 
 __all__ = ["run_queue_case"]
 
@@ -47,18 +47,18 @@ def _shares(case: Json) -> Json:
     usage = case.get("historicalUsage")
     module = "pyscheduler_kai.fair_share"
     own = np.array([[requested.get(spec["name"], 0)] for spec in ordered], dtype=np.float64)
-    inputs = load_symbol(f"{module}:ShareInputs")(
+    inputs = resolve_name(f"{module}:ShareInputs")(
         parent=parent,
         quota=column("quota"),
         limit=column("limit"),
         weight=column("overQuotaWeight"),
-        requested=load_symbol(f"{module}:roll_up")(parent, own),
+        requested=resolve_name(f"{module}:roll_up")(parent, own),
         priority=np.array([spec.get("priority", 100) for spec in ordered], dtype=np.float64),
         rank=np.array([age[spec["name"]] for spec in ordered], dtype=np.int64),
         usage=np.array([[usage.get(spec["name"], 0)] for spec in ordered], dtype=np.float64) if usage else None,
         k_value=case.get("kValue", 1.0),
     )
-    shares = load_symbol(f"{module}:divide")(inputs, np.array([case["total"]], dtype=np.float64))
+    shares = resolve_name(f"{module}:divide")(inputs, np.array([case["total"]], dtype=np.float64))
     return {"fairShare": {name: float(shares[row, 0]) for name, row in row_of.items()}}
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler.runtime.assembly.discovery import discover
 
-__all__ = ["load_symbol", "system_of"]
+__all__ = ["system_of"]
 
 
 def system_of(preset: str) -> Any:
@@ -22,10 +22,4 @@ def system_of(preset: str) -> Any:
             f'preset "{preset}": the distribution kube-pyscheduler-{preset} is not installed; '
             f'run "pip install kube-pyscheduler-{preset}"'
         )
-    return load_symbol(offer.target)
-
-
-def load_symbol(target: str) -> Any:
-    """Return what `module:Name` names."""
-    module, _, name = target.partition(":")
-    return getattr(import_module(module), name)
+    return resolve_name(offer.target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
@@ -10,7 +11,7 @@ import attrs
 from pyscheduler_batch.contract import Policy
 from pyscheduler_batch.model.session import EnabledPolicy
 from pyscheduler_batch.model.tasks import ACTIVE
-from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol, system_of
+from pyscheduler_lab.simulation.batch_cases.preset_import import system_of
 from pyscheduler_lab.simulation.batch_cases.resource_placer import ResourcePlacer
 from pyscheduler_lab.simulation.batch_cases.tables import RecordedEffects, Spec, Tables, build_tables
 
@@ -69,7 +70,7 @@ def open_session(preset: str, case: Spec) -> Run:
     tiers = [
         [
             EnabledPolicy(
-                load_symbol(names.policies[plugin["name"]])(plugin.get("arguments")),
+                resolve_name(names.policies[plugin["name"]])(plugin.get("arguments")),
                 {key: value for key, value in plugin.items() if key.startswith("enable")},
             )
             for plugin in tier
@@ -80,11 +81,11 @@ def open_session(preset: str, case: Spec) -> Run:
     is_tree = bool(plugins.get("capacity", {}).get("enableHierarchy"))
     tables = build_tables(case["nodes"], case["queues"], case["podGroups"], case["pods"], is_tree=is_tree)
     arguments = plugins.get("nodeorder", {}).get("arguments") or {}
-    weights = load_symbol("pyscheduler_volcano.nodeorder:score_weights")(arguments)
+    weights = resolve_name("pyscheduler_volcano.nodeorder:score_weights")(arguments)
     present = [task for job in tables.jobs.values() for task in job.tasks.values() if task.node >= 0]
     effects = RecordedEffects()
     touched = Touched(tables)
-    session = load_symbol(names.session)(
+    session = resolve_name(names.session)(
         axis=tables.axis,
         nodes=tables.nodes,
         queues=tables.queues,
@@ -97,5 +98,5 @@ def open_session(preset: str, case: Spec) -> Run:
     )
     asyncio.run(session.open())
     policies = {entry.policy.name: entry.policy for tier in tiers for entry in tier}
-    actions = [load_symbol(names.actions[name])() for name in configuration["actions"]]
+    actions = [resolve_name(names.actions[name])() for name in configuration["actions"]]
     return Run(session, tables, effects, policies, actions, touched)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -11,7 +12,6 @@ from pyscheduler_batch.model.axis import CPU, MEMORY
 from pyscheduler_batch.model.decisions import DecisionKind
 from pyscheduler_batch.model.tasks import Job, TaskState
 from pyscheduler_lab.simulation.batch_cases.objects import run_pass
-from pyscheduler_lab.simulation.batch_cases.preset_import import load_symbol
 from pyscheduler_lab.simulation.batch_cases.runs import Touched
 from pyscheduler_lab.simulation.batch_cases.tables import RecordedEffects, Tables
 from pyscheduler_lab.simulation.batch_cases.volcano_objects import args_of, objects_of
@@ -175,8 +175,8 @@ class _Report:
 
     def at_close(self, actual: Spec) -> None:
         """Add what came of the actions."""
-        gang_condition = load_symbol("pyscheduler_volcano.status:gang_condition")
-        group_phase = load_symbol("pyscheduler_volcano.status:group_phase")
+        gang_condition = resolve_name("pyscheduler_volcano.status:gang_condition")
+        group_phase = resolve_name("pyscheduler_volcano.status:group_phase")
         policy = self._queue_policy()
         for name, found in actual.get("queues", {}).items():
             row = self.tables.queues.index[name]
