@@ -52,7 +52,6 @@ __all__ = ["Router", "Target", "UnansweredError"]
 
 _JSON_HEADERS: Final = {"content-type": "application/json"}
 _TEXT_HEADERS: Final = {"content-type": "text/plain; charset=utf-8"}
-_BOOKMARK_SECONDS: Final = 60.0
 _SHORTEST_WATCH_SECONDS: Final = 1800.0
 _GOLDEN_RATIO: Final = 0.618034
 _HEALTH_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz"})
@@ -87,7 +86,6 @@ class Router:
         clock: Clock,
         gate: AccessGate,
         faults: Faults | None = None,
-        bookmark_seconds: float = _BOOKMARK_SECONDS,
         release: str = discovery.RELEASE,
     ) -> None:
         self.registry = registry
@@ -96,7 +94,6 @@ class Router:
         self._clock = clock
         self._version = discovery.version(release)
         self._openapi = openapi.Documents(registry.table)
-        self._bookmark_seconds = bookmark_seconds
         self._opened = 0
         self._streams: dict[int, tuple[str, WatchStream]] = {}
 
@@ -408,7 +405,6 @@ class Router:
             clock=self._clock,
             after=after if after > current else 0,
             timeout_seconds=options.timeout_seconds or self._longest_watch(),
-            bookmark_seconds=self._bookmark_seconds,
         )
         self._streams[id(stream)] = (request.path, stream)
         stream.on_close = lambda: self._streams.pop(id(stream), None)

@@ -65,9 +65,8 @@ class _Failure:
 class WorkloadControllers:
     """The controllers of all kinds of the table, on one embedded cluster. Run a garbage collector beside them."""
 
-    def __init__(self, cluster: EmbeddedCluster, *, kinds: Sequence[WorkloadKind] = WORKLOAD_KINDS) -> None:
+    def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
-        self._kinds = kinds
         self._rows: dict[str, tuple[Resource, WorkloadKind]] = {}
         self._followers: list[Follower] = []
         #: By uid of the controller, the places of its objects, in the order of their creation.
@@ -83,7 +82,7 @@ class WorkloadControllers:
     def start(self) -> None:
         """Define the kinds that the server does not know, then follow all workloads and their objects."""
         cluster = self._cluster
-        for row in self._kinds:
+        for row in WORKLOAD_KINDS:
             if cluster.table.find_kind(_api_version(row), row.kind) is None:
                 cluster.add(open_definition(row.group, row.kind, row.plural, [row.version]))
             resource = cluster.resource(_api_version(row), row.kind)
