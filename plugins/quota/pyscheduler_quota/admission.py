@@ -52,7 +52,7 @@ class QuotaAdmission:
         self._table = table
         self._clock = clock
         self._directory = GroupDirectory(dialect for dialect in table if dialect.declares_resources)
-        self._reservations = Reservations(self._directory, lambda _: True, trusts=True)
+        self._reservations = Reservations(self._directory, lambda _: True)
         #: By uid, in the order of admission.
         self._admitted: dict[str, _Admitted] = {}
         #: Decisions that wait for news.

@@ -79,7 +79,7 @@ class QuotaReservations:
         self._handle = handle
         self._clock = handle.clock
         self._wakers: dict[str, list[Callable[[GroupId], object]]] = {}
-        self.reservations = Reservations(groups.directory, self._is_served, trusts=True)
+        self.reservations = Reservations(groups.directory, self._is_served)
         self.reservations.on_news = self._news
         self.reservations.on_claim = self._enqueue
         #: Namespaces to decide about, and groups to wake.

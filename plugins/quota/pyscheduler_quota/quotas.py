@@ -48,11 +48,8 @@ def exceeded(request: Mapping[str, N], hard: Mapping[str, N], *taken: Mapping[st
     ]
 
 
-def declared_amounts(resources: Mapping[str, RawQuantity], pods: int) -> dict[str, int]:
-    """Return what a group declares, by every name that a quota may have for it; `pods`: if it declares no number.
-
-    Amounts that cannot be read are left out.
-    """
+def declared_amounts(resources: Mapping[str, RawQuantity]) -> dict[str, int]:
+    """Return what a group declares, by every name that a quota may have for it, without amounts that cannot be read."""
     amounts: dict[str, int] = {}
     for name, raw in resources.items():
         try:
@@ -62,8 +59,6 @@ def declared_amounts(resources: Mapping[str, RawQuantity], pods: int) -> dict[st
         if nanos >= 0:
             for other in _names(name):
                 amounts[other] = max(amounts.get(other, 0), nanos)
-    for name in _PODS:
-        amounts.setdefault(name, pods * _NANO)
     return {name: nanos for name, nanos in amounts.items() if nanos > 0}
 
 

@@ -65,10 +65,10 @@ class Reservations:
     While `trusts` is True, the annotations decide what is granted: the scheduler decides elsewhere, or has not begun.
     """
 
-    def __init__(self, directory: GroupDirectory, serves: Callable[[GroupState], bool], *, trusts: bool) -> None:
+    def __init__(self, directory: GroupDirectory, serves: Callable[[GroupState], bool]) -> None:
         self._directory = directory
         self._serves = serves
-        self.trusts = trusts
+        self.trusts = True
         #: By namespace; then by name of the quota, and by group.
         self._quotas: dict[str, dict[str, Quota]] = {}
         self._claims: dict[str, dict[GroupId, Claim]] = {}
@@ -249,7 +249,7 @@ class Reservations:
         if group.min and not {"pods", "count/pods"} & said.keys():
             said["pods"] = str(group.min)
         if claim is None or claim.state is not state or claim.said != said:
-            total = declared_amounts(said, 0)
+            total = declared_amounts(said)
             before, claim = claim, Claim(state=state, said=said, total=total)
             if before is not None and before.state is state:
                 claim.reserve(before.granted, before.reserved)
@@ -279,7 +279,7 @@ class Reservations:
             claim.grant()
             return
         # Others may write annotations, too. So they reserve no more than the group declares.
-        amounts = {} if said is None else declared_amounts(said, 0)
+        amounts = {} if said is None else declared_amounts(said)
         most = claim.total
         claim.reserve(said, {name: min(nanos, most[name]) for name, nanos in amounts.items() if name in most})
 

@@ -34,13 +34,7 @@ def read(**parts: Any) -> Quota:
 )
 def test_declared_amounts_have_all_names_that_quotas_use(declared: Any, names: set[str]) -> None:
     """Quotas limit requests with or without prefix, extended resources with it only, and pods in two ways."""
-    assert declared_amounts(declared, 0) == dict.fromkeys(names, 2 * NANO)
-
-
-def test_number_of_pods_counts_unless_the_group_declares_it() -> None:
-    """The minimum of members is the number of pods."""
-    assert declared_amounts({}, 3) == {"pods": 3 * NANO, "count/pods": 3 * NANO}
-    assert declared_amounts({"pods": 5}, 3) == {"pods": 5 * NANO, "count/pods": 5 * NANO}
+    assert declared_amounts(declared) == dict.fromkeys(names, 2 * NANO)
 
 
 def test_pod_uses_requests_limits_and_one_pod() -> None:

@@ -29,7 +29,10 @@ def quota(hard: int, used: int, name: str = "q", **spec: Any) -> ResourceQuota:
 def made(*, trusts: bool = False) -> tuple[GroupDirectory, Reservations]:
     """Return a directory, and the reservations of all of its groups."""
     directory = GroupDirectory(DIALECTS)
-    return directory, Reservations(directory, lambda _: True, trusts=trusts)
+    reservations = Reservations(directory, lambda _: True)
+    if not trusts:
+        reservations.begin()
+    return directory, reservations
 
 
 def make_group(

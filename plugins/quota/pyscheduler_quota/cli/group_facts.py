@@ -32,7 +32,7 @@ class ReservedQuota:
         """List the quotas of a namespace; make no request if no group declares resources."""
         if not any(state.object is not None and state.group.min_resources for state in directory):
             return
-        made = Reservations(directory, lambda state: directory.dialect_of(state).declares_resources, trusts=True)
+        made = Reservations(directory, lambda state: directory.dialect_of(state).declares_resources)
         for item in await list_within(client, RESOURCE_QUOTAS, namespace, warn) or ():
             if isinstance(item, ResourceQuota):
                 made.put_quota(item)
