@@ -16,13 +16,12 @@ from pyscheduler.config.problems import Problem, path_text, shown
 from pyscheduler.config.types import PluginConfig, Plugins
 from pyscheduler.config.yaml_text import read
 from pyscheduler.framework.errors import ConfigError
-from pyscheduler_batch.batch_args import BatchArgs
 from pyscheduler_batch.preset import Shard
 from pyscheduler_batch.settings.binder import with_binder
 from pyscheduler_batch.settings.configuration import batch_args, preset_of
 from pyscheduler_batch.systems import presets, systems
 
-__all__ = ["FORM", "BatchForm", "batch_profile", "read_batch_file"]
+__all__ = ["FORM", "BatchForm", "batch_profile"]
 
 _CONFIG_MAP: Final = "ConfigMap"
 _BATCH: Final = "Batch"
@@ -38,40 +37,6 @@ def batch_profile(scheduler_name: str, args: Mapping[str, object]) -> dict[str, 
         "plugins": {"multiPoint": {"enabled": [{"name": _BATCH}], "disabled": [{"name": "DefaultPreemption"}]}},
         "pluginConfig": [{"name": _BATCH, "args": args}],
     }
-
-
-def read_batch_file(text: str, path: str) -> BatchArgs:
-    """Return the configuration in the text of a file; `path` is its name, for messages.
-
-    Raises `ConfigError` for a text that is no such file, and with a line for each mistake in it.
-    """
-    try:
-        document = read(text)
-        if document.problems:
-            raise ConfigError(*map(str, document.problems))
-        if not _is_batch_file(document.root):
-            objects = [f"a {shard.kind} of {systems()[name].queues.system}" for name, shard in _shards().values()]
-            text = ", or ".join(["expected actions and tiers, a ConfigMap that holds them", *objects])
-            raise ConfigError(f"{text}, found {shown(document.root)[:60]} @ $")
-        assert isinstance(document.root, Mapping)
-        args, where = _args(document.root)
-        read_args = _read(args, where)
-    except ConfigError as error:
-        raise ConfigError(*error.problems, source=path) from error
-    return read_args
-
-
-def _read(args: Mapping[str, object], where: str, *, checks_names: bool = True) -> BatchArgs:
-    """Read args; messages have the path of the file, in which `shard` is the spec of an object."""
-
-    def in_file(text: str) -> str:
-        return text.replace(f"{where}.shard", f"{where}.spec")
-
-    try:
-        read_args = batch_args(args, where, checks_names=checks_names)
-    except ConfigError as error:
-        raise ConfigError(*map(in_file, error.problems)) from error
-    return attrs.evolve(read_args, warnings=tuple(map(in_file, read_args.warnings)))
 
 
 def _is_batch_file(root: object) -> bool:
@@ -159,7 +124,11 @@ class BatchForm:
         Raises `ConfigError` with a line for every other mistake.
         """
         args, where = _args(root)
-        read_args = _read(args, where, checks_names=False)
+        try:
+            read_args = batch_args(args, where, checks_names=False)
+        except ConfigError as error:
+            # `shard` is the spec of an object.
+            raise ConfigError(*(each.replace(f"{where}.shard", f"{where}.spec") for each in error.problems)) from error
         args.pop("schedulerName", None)
         profile = batch_profile(read_args.scheduler_name, args)
         return {"profiles": [systems()[read_args.preset].profile(profile, read_args, gates)]}
