@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyscheduler.runtime.assembly.registry import Registry
     from pyscheduler.runtime.profile import Profile
 
-__all__ = ["Answer", "answer_file", "answer_lines"]
+__all__ = ["Answer", "answer_file", "answer_lines", "case_bytes"]
 
 Json = dict[str, Any]
 
@@ -87,7 +87,7 @@ def answer_file(path: str, *, workers: int | None = None) -> Iterator[Answer]:
 
     A file whose name ends in `.gz` is decompressed. Raises `ConfigError` if the file cannot be read.
     """
-    lines = _read(path)
+    lines = case_bytes(path).splitlines()
     workers = min(workers or os.cpu_count() or 1, -(-len(lines) // _SHARE) or 1)
     shares = [(lines[first : first + _SHARE], first + 1) for first in range(0, len(lines), _SHARE)]
     if workers == 1:
@@ -103,10 +103,11 @@ def _answer_share(share: tuple[list[bytes], int]) -> list[Answer]:
     return answer_lines(share[0], first=share[1])
 
 
-def _read(path: str) -> list[bytes]:
+def case_bytes(path: str) -> bytes:
+    """Return the content of a file with cases, decompressed if its name ends in `.gz`; raise `ConfigError`."""
     try:
         content = Path(path).read_bytes()
-        return (gzip.decompress(content) if path.endswith(".gz") else content).splitlines()
+        return gzip.decompress(content) if path.endswith(".gz") else content
     except (OSError, EOFError, zlib.error) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise ConfigError(f"the file with cases cannot be read: {why}", source=path) from error

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import yaml
 
 from kube_testserver.manifests import UNREADABLE
+from pyscheduler.cli.case_file import case_bytes
 from pyscheduler.framework.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -31,7 +29,7 @@ def answer_batch_cases(path: str) -> Iterator[Json]:
 
     A file whose name ends in `.gz` is decompressed. Raises `ConfigError` if the file cannot be read.
     """
-    for number, line in enumerate(_read(path).splitlines(), start=1):
+    for number, line in enumerate(case_bytes(path).splitlines(), start=1):
         if not line.strip():
             continue
         try:
@@ -48,7 +46,7 @@ def answer_queue_cases(path: str) -> Iterator[Json]:
     Raises `ConfigError` if the file cannot be read.
     """
     try:
-        content = yaml.safe_load(_read(path))
+        content = yaml.safe_load(case_bytes(path))
     except UNREADABLE as error:
         raise ConfigError(f"the file with cases is not YAML: {' '.join(str(error).split())}", source=path) from error
     cases = content.get("cases") if isinstance(content, dict) else None
@@ -97,12 +95,3 @@ def _run_queue_case(case: Json) -> Json:
 def _function(module: str, name: str) -> Callable[[Json], Json]:
     found: Callable[[Json], Json] = getattr(import_module(f"{_HERE}.{module}"), name)
     return found
-
-
-def _read(path: str) -> bytes:
-    try:
-        content = Path(path).read_bytes()
-        return gzip.decompress(content) if path.endswith(".gz") else content
-    except (OSError, EOFError, zlib.error) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise ConfigError(f"the file with cases cannot be read: {why}", source=path) from error
