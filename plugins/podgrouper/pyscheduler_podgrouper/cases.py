@@ -13,6 +13,7 @@ import attrs
 import msgspec
 import yaml
 
+from kube_objects.codec import strip_nulls
 from pyscheduler.api import ObjectMeta, Pod
 from pyscheduler.framework import ConfigError
 from pyscheduler_podgrouper.apply import with_kept_fields
@@ -90,7 +91,7 @@ class Case:
         self.settings = Settings(**{name: given[key] for key, name in _SETTINGS.items() if key in given})
         self._scheduler = given.get("schedulerName", "kai-scheduler")
         self._forbidden = frozenset((case.get("faults") or {}).get("forbidden") or ())
-        self._pods = [msgspec.convert(_without_nulls(pod), Pod) for pod in case.get("pods") or ()]
+        self._pods = [msgspec.convert(strip_nulls(pod), Pod) for pod in case.get("pods") or ()]
         others = [case.get("workload"), *(case.get("chain") or ()), *(case.get("cluster") or ())]
         self._objects: dict[tuple[str, str, str, str], Owner] = {}
         for item in others:
@@ -99,7 +100,7 @@ class Case:
         for pod in self._pods:
             self._add(Owner.from_object(pod))
         self._all_pods = self._pods + [
-            msgspec.convert(_without_nulls(item), Pod)
+            msgspec.convert(strip_nulls(item), Pod)
             for item in others
             if item is not None and item.get("kind") == "Pod" and item["metadata"].get("uid") not in self._uids
         ]
@@ -206,14 +207,7 @@ def _constraint(topology: TopologyPlan) -> Json:
     }
 
 
-def _without_nulls(value: Any) -> Any:
-    """Return an object without fields that are null: they count as missing."""
-    if isinstance(value, Mapping):
-        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
-    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
-
-
 def _owner(item: Json) -> Owner:
-    metadata = msgspec.convert(_without_nulls(item["metadata"]), ObjectMeta)
+    metadata = msgspec.convert(strip_nulls(item["metadata"]), ObjectMeta)
     body = {name: value for name, value in item.items() if name not in {"apiVersion", "kind", "metadata"}}
     return Owner.from_metadata(item["apiVersion"], item["kind"], metadata, body)

@@ -86,7 +86,7 @@ def generic(top: Owner, chain: Sequence[Owner], pod: Pod, lookup: Lookup) -> Gro
     )
 
 
-def default_name(owner: Owner) -> str:
+def default_name(owner: Owner | Pod) -> str:
     """Return the name of an owner's group."""
     return f"pg-{owner.name}-{owner.uid}"
 

@@ -16,16 +16,11 @@ if TYPE_CHECKING:
     from pyscheduler.api import OwnerReference, Pod
     from pyscheduler_podgrouper.contract import Lookup
 
-__all__ = ["OwnersError", "find_owners", "pod_as_owner"]
+__all__ = ["OwnersError", "find_owners"]
 
 
 class OwnersError(GroupingError):
     """The owners of a pod cannot be determined; no error if the pod is being deleted."""
-
-
-def pod_as_owner(pod: Pod) -> Owner:
-    """Return a pod as the owner of its own group."""
-    return Owner.from_object(pod)
 
 
 def find_owners(pod: Pod, lookup: Lookup) -> tuple[Owner, Sequence[Owner]]:
@@ -56,4 +51,4 @@ def find_owners(pod: Pod, lookup: Lookup) -> tuple[Owner, Sequence[Owner]]:
             raise OwnersError(
                 f"found {owner.kind} <{owner.name} in namespace {pod.namespace}> with multiple owners: {named}"
             )
-    return (chain[-1], chain) if chain else (pod_as_owner(pod), ())
+    return (chain[-1], chain) if chain else (Owner.from_object(pod), ())

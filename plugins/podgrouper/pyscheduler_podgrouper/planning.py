@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pyscheduler_podgrouper.contract import ObjectForbiddenError, ObjectNotFoundError
+from pyscheduler_podgrouper.contract import ObjectForbiddenError, ObjectNotFoundError, Owner
 from pyscheduler_podgrouper.fields import GroupingError
-from pyscheduler_podgrouper.generic import POD_GROUP_ANNOTATION
-from pyscheduler_podgrouper.owners import OwnersError, find_owners, pod_as_owner
-from pyscheduler_podgrouper.rules.simple import PODGROUP_API_VERSION, pod_name
+from pyscheduler_podgrouper.generic import POD_GROUP_ANNOTATION, default_name
+from pyscheduler_podgrouper.owners import OwnersError, find_owners
+from pyscheduler_podgrouper.rules.simple import PODGROUP_API_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyscheduler.api import Pod
-    from pyscheduler_podgrouper.contract import GroupPlan, Lookup, Owner
+    from pyscheduler_podgrouper.contract import GroupPlan, Lookup
     from pyscheduler_podgrouper.table import GrouperTable
 
 __all__ = ["plan_group"]
@@ -48,7 +48,7 @@ def _is_users(pod: Pod, lookup: Lookup) -> bool:
     A group that the pod itself owns, or that is named after it, is one of ours.
     """
     name = pod.annotations.get(POD_GROUP_ANNOTATION)
-    if name is None or pod.metadata.owner_references or name == pod_name(pod):
+    if name is None or pod.metadata.owner_references or name == default_name(pod):
         return False
     try:
         group = lookup.get(PODGROUP_API_VERSION, "PodGroup", name, pod.namespace)
@@ -61,7 +61,7 @@ def _plan(top: Owner, chain: Sequence[Owner], pod: Pod, lookup: Lookup, table: G
     """Return what the rule of the top owner says, or of the first owner below that is not passed over."""
     row = table.find(*top.gvk)
     while row.skips:
-        below = chain[-2] if len(chain) > 1 else pod_as_owner(pod)
+        below = chain[-2] if len(chain) > 1 else Owner.from_object(pod)
         chain = chain[:-1]
         try:
             found = lookup.get(below.api_version, below.kind, below.name, below.namespace)

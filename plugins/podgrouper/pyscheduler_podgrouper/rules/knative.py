@@ -19,7 +19,7 @@ from pyscheduler_podgrouper.generic import (
     priority_class,
     queue_of,
 )
-from pyscheduler_podgrouper.rules.simple import PODGROUP_API_VERSION, pod_name, pod_reference
+from pyscheduler_podgrouper.rules.simple import PODGROUP_API_VERSION
 
 if TYPE_CHECKING:
     from pyscheduler.api import Pod
@@ -39,9 +39,9 @@ def knative_service(_top: Owner, _chain: Sequence[Owner], pod: Pod, lookup: Look
     revision = lookup.get("serving.knative.dev/v1", "Revision", name, pod.namespace)
     if not lookup.settings.gang_schedule_knative or _has_group_per_pod(revision, pod, lookup):
         return GroupPlan(
-            name=pod_name(pod),
+            name=default_name(pod),
             namespace=pod.namespace,
-            owner=pod_reference(pod),
+            owner=Owner.from_object(pod).reference,
             labels=labels_of(revision, pod),
             annotations=annotations_of(revision, pod),
             queue=queue_of(revision, pod, lookup),

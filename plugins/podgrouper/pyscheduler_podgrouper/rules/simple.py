@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from pyscheduler.api import OwnerReference
 from pyscheduler_podgrouper.contract import GroupPlan, ObjectNotFoundError, Owner
 from pyscheduler_podgrouper.fields import GroupingError, int32, integer
-from pyscheduler_podgrouper.generic import BUILD, INFERENCE, generic, priority_class
+from pyscheduler_podgrouper.generic import BUILD, INFERENCE, default_name, generic, priority_class
 
 if TYPE_CHECKING:
     from pyscheduler.api import Pod
@@ -27,9 +26,7 @@ __all__ = [
     "deployment",
     "job",
     "notebook",
-    "pod_name",
     "pod_or_spark",
-    "pod_reference",
     "runai_job",
     "spot_request",
 ]
@@ -37,16 +34,6 @@ __all__ = [
 PODGROUP_API_VERSION: Final = "scheduling.run.ai/v2alpha2"
 _SPARK_NAME: Final = "spark-app-name"
 _SPARK_SELECTOR: Final = "spark-app-selector"
-
-
-def pod_reference(pod: Pod) -> OwnerReference:
-    """Return the reference to a pod that owns its group."""
-    return OwnerReference(api_version="v1", kind="Pod", name=pod.name, uid=pod.uid)
-
-
-def pod_name(pod: Pod) -> str:
-    """Return the name of a group of one pod."""
-    return f"pg-{pod.name}-{pod.uid}"
 
 
 def pod_or_spark(top: Owner, _chain: Sequence[Owner], pod: Pod, lookup: Lookup) -> GroupPlan:
@@ -98,8 +85,8 @@ def deployment(top: Owner, _chain: Sequence[Owner], pod: Pod, lookup: Lookup) ->
     """Return a group for each pod of a Deployment, owned by the pod."""
     return attrs.evolve(
         generic(top, (), pod, lookup),
-        name=pod_name(pod),
-        owner=pod_reference(pod),
+        name=default_name(pod),
+        owner=Owner.from_object(pod).reference,
         priority_class_name=priority_class((top,), pod, lookup, INFERENCE),
     )
 
