@@ -15,10 +15,10 @@ from pyscheduler.testing import FakeCluster
 from pyscheduler_kai.objects import KAI_QUEUES
 from pyscheduler_kube_batch.objects import KUBE_BATCH_QUEUES
 from pyscheduler_lab.audit import History, Options, Verdict, check
-from pyscheduler_lab.simulation.write_log import WriteLog
 from pyscheduler_volcano.objects import VOLCANO_QUEUES
 from tests.batch.chaos.mortal_scheduler import WRITES, Death, MortalScheduler
 from tests.batch.chaos.refusals import REASONS, REFUSED, Refusal
+from tests.batch.write_log import WriteLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

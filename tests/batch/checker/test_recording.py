@@ -17,7 +17,7 @@ from pyscheduler.cluster.in_process import InProcessTransport
 from pyscheduler.testing import node_manifest, pod_manifest
 from pyscheduler_lab.audit import History, Options, check
 from pyscheduler_lab.demo.api_recording import ApiRecording
-from pyscheduler_lab.simulation.write_log import WriteLog
+from tests.batch.write_log import WriteLog
 from tests.processes import PATIENCE_SECONDS
 
 DEFINITION = Path(__file__).parents[3] / "configs" / "crds" / "podgroups.scheduling.run.ai.yaml"

@@ -18,8 +18,8 @@ from pyscheduler_batch.sessions.assembly import sessions_of
 from pyscheduler_batch.sessions.commitments import Commitments
 from pyscheduler_lab.audit import Options, Verdict, check
 from pyscheduler_lab.audit.evictions import record_of_pod
-from pyscheduler_lab.simulation.write_log import WriteLog
 from tests.batch.chaos.troubled_cluster import CONFIG, KINDS, Job, RivalJobs
+from tests.batch.write_log import WriteLog
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
