@@ -51,7 +51,6 @@ class Run:
     #: By name.
     policies: Mapping[str, Any]
     actions: Sequence[Any]
-    touched: Touched
 
     def act(self) -> None:
         """Run the actions in order."""
@@ -84,13 +83,12 @@ def open_session(preset: str, case: Spec) -> Run:
     weights = resolve_name("pyscheduler_volcano.nodeorder:score_weights")(arguments)
     present = [task for job in tables.jobs.values() for task in job.tasks.values() if task.node >= 0]
     effects = RecordedEffects()
-    touched = Touched(tables)
     session = resolve_name(names.session)(
         axis=tables.axis,
         nodes=tables.nodes,
         queues=tables.queues,
         jobs=tables.jobs,
-        tiers=[*tiers, [EnabledPolicy(touched)]],
+        tiers=tiers,
         placer=ResourcePlacer(tables.axis, tables.nodes, present, weights),
         effects=effects,
         now=case.get("now", 0.0),
@@ -99,4 +97,4 @@ def open_session(preset: str, case: Spec) -> Run:
     asyncio.run(session.open())
     policies = {entry.policy.name: entry.policy for tier in tiers for entry in tier}
     actions = [resolve_name(names.actions[name])() for name in configuration["actions"]]
-    return Run(session, tables, effects, policies, actions, touched)
+    return Run(session, tables, effects, policies, actions)
