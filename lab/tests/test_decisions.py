@@ -14,7 +14,7 @@ from hypothesis import settings
 from lab.tests.test_replay import config_named
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler_lab.clusters import Cluster
-from pyscheduler_lab.simulation.policies import policy_named, queue_plan, teams_of
+from pyscheduler_lab.simulation.policies import jobs_of_teams, policy_named, queue_plan, teams_of
 from pyscheduler_lab.simulation.replay import Replay
 from pyscheduler_lab.simulation.replay_cluster import FIDELITIES
 from pyscheduler_lab.traces import Job, Trace
@@ -179,3 +179,21 @@ def test_queues_are_replayed_alike(name: str) -> None:
     found = assert_twins(make)
     if name in {"drf", "capacity", "kai"}:
         assert any(len(run["spans"]) > 1 for run in found["runs"]), "no job was evicted"
+
+
+@pytest.mark.slow
+def test_kai_places_jobs_by_priority() -> None:
+    """The jobs of a queue run one after the other. One of a higher priority takes the nodes of one of a lower."""
+    jobs = [
+        Job(name=name, arrival=float(number), duration=1000.0, workers=1, gpus=8, cpu_milli=1000, priority=priority)
+        for number, (name, priority) in enumerate([("first", 0), ("low", 0), ("high", 100), ("middle", 50)])
+    ]
+    policy, cluster = policy_named("kai"), Cluster.read("1x8gpu")
+    jobs = jobs_of_teams(jobs)
+    plan = queue_plan(policy, teams_of(jobs, cluster), jobs)
+
+    def make(fidelity: Fidelity) -> Replay:
+        return Replay(jobs, cluster, policy.config, registry=discover(), queues=plan, fidelity=fidelity)
+
+    bound = [each.pod for each in assert_twins(make)["bindings"]]
+    assert bound == ["first-0", "high-0", "middle-0", "first-0", "low-0"]

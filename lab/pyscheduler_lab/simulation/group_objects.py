@@ -1,4 +1,4 @@
-"""Make the pod group objects of a simulation, and their CustomResourceDefinitions."""
+"""Make the pod group objects of a simulation, their CustomResourceDefinitions, and priority classes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from pyscheduler.podgroup import Dialect
     from pyscheduler_lab.simulation.scenario import CreatePodGroup, UpdatePodGroup
 
-__all__ = ["amounts", "default_dialect", "definitions", "group_manifest", "group_patch", "texts"]
+__all__ = [
+    "amounts",
+    "class_name",
+    "default_dialect",
+    "definitions",
+    "group_manifest",
+    "group_patch",
+    "priority_classes",
+    "texts",
+]
 
 
 def default_dialect(plugins: Iterable[str], dialects: Iterable[Dialect] = DIALECTS) -> str:
@@ -115,3 +124,14 @@ def texts(values: Mapping[str, Any]) -> dict[str, str | None]:
     return {
         name: value if value is None or isinstance(value, str) else json.dumps(value) for name, value in values.items()
     }
+
+
+def class_name(value: int) -> str:
+    """Return the name of the priority class of a value."""
+    return f"priority-{value}"
+
+
+def priority_classes(values: Iterable[int]) -> list[dict[str, Any]]:
+    """Return a priority class for each value."""
+    head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    return [{**head, "metadata": {"name": class_name(value)}, "value": value} for value in sorted({*values})]

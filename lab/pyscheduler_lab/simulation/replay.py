@@ -26,7 +26,7 @@ from pyscheduler.framework.plugin_failures import error_text
 from pyscheduler.framework.recorder import NullRecorder
 from pyscheduler.scheduler.assembly import Settings, build
 from pyscheduler_lab.simulation.gpu_profile import with_gpu_sharing
-from pyscheduler_lab.simulation.group_objects import default_dialect, definitions
+from pyscheduler_lab.simulation.group_objects import class_name, default_dialect, definitions, priority_classes
 from pyscheduler_lab.simulation.node_changes import NodeChanges
 from pyscheduler_lab.simulation.queue_plan import batch_definitions
 from pyscheduler_lab.simulation.replay_cluster import DecisionCluster, ServedCluster
@@ -167,6 +167,9 @@ class Replay:
         self._jobs = jobs
         self._queues = queues
         self._nodes = nodes
+        #: Batch systems read the priority of a job from its group. If one job has a priority, all have a class: a job
+        #: without a class has the default of the system.
+        self._has_priority_classes = queues is not None and any(job.priority for job in jobs)
         self._shares_gpus = any(job.shares_gpus for job in jobs)
         self._config = with_gpu_sharing(config) if self._shares_gpus else config
         self._registry = registry
@@ -266,6 +269,8 @@ class Replay:
         self.cluster.add(*definitions(self._table))
         if self._queues is not None:
             self.cluster.add(*batch_definitions(), *self._queues.manifests)
+        if self._has_priority_classes:
+            self.cluster.add(*priority_classes(job.priority for job in self._jobs))
         nodes = self._nodes.manifests(shares_gpus=self._shares_gpus)
         by_name = self._settings.ties != "random"
         self.cluster.add(*(sorted(nodes, key=lambda node: str(node["metadata"]["name"])) if by_name else nodes))
@@ -314,7 +319,8 @@ class Replay:
         self.meter.arrive(job)
         if self._has_group(job):
             queue = self._queues.queue_of(job) if self._queues is not None else ""
-            self.cluster.add(group_of(job, self._row, queue=queue))
+            priority_class = class_name(job.priority) if self._has_priority_classes else ""
+            self.cluster.add(group_of(job, self._row, queue=queue, priority_class=priority_class))
         self._add_pods(job, range(job.workers))
 
     def _has_group(self, job: Job) -> bool:

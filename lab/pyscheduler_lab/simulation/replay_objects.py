@@ -24,11 +24,16 @@ def new_namespace(name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
-def group_of(job: Job, dialect: Dialect, *, namespace: str = NAMESPACE, queue: str = "") -> dict[str, Any]:
-    """Return the group of a job with its minimum of workers; `queue` is for dialects of batch schedulers."""
+def group_of(
+    job: Job, dialect: Dialect, *, namespace: str = NAMESPACE, queue: str = "", priority_class: str = ""
+) -> dict[str, Any]:
+    """Return the group of a job with its minimum of workers.
+
+    `queue` and `priority_class` are for dialects of batch schedulers.
+    """
     group = group_manifest(CreatePodGroup(name=job.name, ns=namespace, min=job.min_workers), dialect)
-    if queue:
-        group["spec"]["queue"] = queue
+    fields = {"queue": queue, "priorityClassName": priority_class}
+    group["spec"] |= {name: value for name, value in fields.items() if value}
     return group
 
 

@@ -21,13 +21,12 @@ from pyscheduler_kai.objects import (
 from pyscheduler_kai.topologies import KAI_TOPOLOGIES
 from pyscheduler_lab.simulation.batch_cases.objects import (
     Json,
-    class_name,
     in_namespace,
     manifest,
     node,
     pod,
-    priority_classes,
 )
+from pyscheduler_lab.simulation.group_objects import class_name, priority_classes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

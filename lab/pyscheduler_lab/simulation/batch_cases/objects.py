@@ -35,12 +35,10 @@ if TYPE_CHECKING:
 __all__ = [
     "NAMESPACE",
     "Json",
-    "class_name",
     "in_namespace",
     "manifest",
     "node",
     "pod",
-    "priority_classes",
     "quantities",
     "run_pass",
 ]
@@ -204,15 +202,3 @@ def pod(
     if state in {"Releasing", "Terminating"}:
         found["metadata"] |= {"deletionTimestamp": format_time(now), "deletionGracePeriodSeconds": 30}
     return in_namespace(found)
-
-
-def class_name(value: int) -> str:
-    """Return the name of the priority class of a value."""
-    return f"priority-{value}"
-
-
-def priority_classes(values: Iterable[int]) -> list[Json]:
-    """Return a priority class for each value."""
-    return [
-        manifest("scheduling.k8s.io/v1", "PriorityClass", class_name(value), value=value) for value in sorted({*values})
-    ]

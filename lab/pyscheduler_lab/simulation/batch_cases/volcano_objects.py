@@ -9,14 +9,13 @@ from pyscheduler.podgroup.wire import VOLCANO_PODGROUPS
 from pyscheduler_lab.simulation.batch_cases.objects import (
     NAMESPACE,
     Json,
-    class_name,
     in_namespace,
     manifest,
     node,
     pod,
-    priority_classes,
     quantities,
 )
+from pyscheduler_lab.simulation.group_objects import class_name, priority_classes
 from pyscheduler_volcano.hyper_nodes import HYPER_NODES
 from pyscheduler_volcano.objects import PREEMPTABLE, VOLCANO_QUEUES
 
