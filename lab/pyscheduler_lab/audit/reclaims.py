@@ -15,7 +15,7 @@ from pyscheduler_lab.audit.amounts import Amounts, fits, plus
 from pyscheduler_lab.audit.shares import RESOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyscheduler_lab.audit.batch_objects import Queue
 
@@ -55,8 +55,8 @@ class ShareState:
         return next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1] if pairs else (one, other))
 
 
-def _within(amounts: Mapping[str, float], bounds: Mapping[str, float], names: Iterable[str] = RESOURCES) -> bool:
-    return all(fits(amounts.get(name, 0.0), bounds.get(name, 0.0)) for name in names)
+def _within(amounts: Mapping[str, float], bounds: Mapping[str, float]) -> bool:
+    return all(fits(amounts.get(name, 0.0), bounds.get(name, 0.0)) for name in RESOURCES)
 
 
 def _show(amounts: Mapping[str, float]) -> str:

@@ -87,18 +87,18 @@ class Row:
             raise self.mistake(column, f"{_shown(self.text(column))}; it must be a whole number {_range(least, most)}")
         return int(value)
 
-    def cpu_milli(self, column: str, default: int = 0) -> int:
+    def cpu_milli(self, column: str) -> int:
         """Return a quantity of CPUs such as `8` or `500m` in thousandths, rounded up."""
-        return self._quantity(column, default, NANO // 1000, "a number of CPUs such as 8 or 500m")
+        return self._quantity(column, NANO // 1000, "a number of CPUs such as 8 or 500m")
 
-    def memory_mib(self, column: str, default: int = 0) -> int:
+    def memory_mib(self, column: str) -> int:
         """Return a quantity of memory such as `32Gi`, or a number of bytes, in MiB, rounded up."""
-        return self._quantity(column, default, _MEBI * NANO, "an amount of memory such as 32Gi, or of bytes")
+        return self._quantity(column, _MEBI * NANO, "an amount of memory such as 32Gi, or of bytes")
 
-    def _quantity(self, column: str, default: int, unit: int, form: str) -> int:
+    def _quantity(self, column: str, unit: int, form: str) -> int:
         text = self.text(column)
         if not text:
-            return default
+            return 0
         try:
             nanos = parse_quantity(text)
         except QuantityError:
