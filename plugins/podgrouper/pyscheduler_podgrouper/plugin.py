@@ -27,7 +27,7 @@ from pyscheduler.framework import (
 from pyscheduler.framework.extensions import Extensions
 from pyscheduler_podgrouper.args import PodGrouperArgs
 from pyscheduler_podgrouper.cluster_lookup import ClusterLookup
-from pyscheduler_podgrouper.contract import Grouper, split_version
+from pyscheduler_podgrouper.contract import split_version
 from pyscheduler_podgrouper.fields import GroupingError
 from pyscheduler_podgrouper.generic import POD_GROUP_ANNOTATION, SUB_GROUP_LABEL
 from pyscheduler_podgrouper.groups_writer import GroupsWriter, Member, selects
@@ -52,9 +52,9 @@ _TURN: Final = 50
 _WARNING: Final = "PodGrouperWarning"
 
 
-def _owner_kinds(rows: Sequence[Grouper]) -> list[ResourceKind]:
+def _owner_kinds() -> list[ResourceKind]:
     """Return the kinds of workloads, each once; pods are watched anyway."""
-    kinds = (kind for row in rows if row.kind != "Pod" for kind in kinds_of_row(row))
+    kinds = (kind for row in GROUPERS if row.kind != "Pod" for kind in kinds_of_row(row))
     return list(dict.fromkeys((*kinds, *LINKS)))
 
 
@@ -63,7 +63,7 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
 
     name: ClassVar[str] = "PodGrouper"
     args_type: ClassVar[type | None] = PodGrouperArgs
-    watches: ClassVar[Sequence[ResourceKind]] = (*_owner_kinds(GROUPERS), *supporting_kinds(has_namespaces=False))
+    watches: ClassVar[Sequence[ResourceKind]] = (*_owner_kinds(), *supporting_kinds(has_namespaces=False))
 
     @classmethod
     def watched_kinds(cls, args: object) -> Sequence[ResourceKind]:
@@ -76,7 +76,7 @@ class PodGrouper(PreEnqueuePlugin, EnqueueExtensions):
         config_map, where = given.defaults_config_map, given.defaults_config_map_namespace
         defaults = [defaults_kind(config_map, where)] if config_map and where else []
         support = supporting_kinds(has_namespaces=bool(given.namespace_label_selector))
-        return tuple(dict.fromkeys((*_owner_kinds(GROUPERS), *extra, *support, *defaults)))
+        return tuple(dict.fromkeys((*_owner_kinds(), *extra, *support, *defaults)))
 
     @classmethod
     def extension_kinds(cls, extensions: object) -> Sequence[ResourceKind]:

@@ -64,6 +64,6 @@ def _plain(number: float) -> str:
     return str(int(number)) if number == int(number) else f"{number:.3f}".rstrip("0").rstrip(".")
 
 
-def amounts_text(amounts: Mapping[str, float], *, empty: str = NONE) -> str:
+def amounts_text(amounts: Mapping[str, float]) -> str:
     """Return amounts by resource in one text, such as `cpu 4, memory 8Gi`."""
-    return ", ".join(f"{name} {amount_text(name, value)}" for name, value in amounts.items()) or empty
+    return ", ".join(f"{name} {amount_text(name, value)}" for name, value in amounts.items()) or NONE
