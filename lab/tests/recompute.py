@@ -112,6 +112,8 @@ CELLS = {
     "from (select avg(slowdown) as x from done group by team)",
     "gpu_utilisation": "select sum(greatest(least(u.e, span.e) - u.s, 0) * g) "
     "/ nullif((select sum(seconds * gpus) from node_life), 0) from uses u, span",
+    "gpu_goodput": "select coalesce(sum(greatest(least(u.e, span.e) - u.s, 0) * g) filter (not lost), 0) "
+    "/ nullif((select sum(seconds * gpus) from node_life), 0) from uses u, span",
     "cpu_utilisation": "select case when (select max(gpus_per_worker) from jobs) = 0 "
     "then sum(greatest(least(u.e, span.e) - u.s, 0) * c) "
     "/ nullif((select sum(seconds * cpu_milli) from node_life), 0) end from uses u, span",

@@ -59,6 +59,8 @@ def test_policies_with_quotas_reclaim_and_fifo_waits(trace: Path, run: Run) -> N
         assert each["share_error_mean"] < found["fifo"]["share_error_mean"]
         assert len(each["share_error_series"]) == 48
         assert each["gpu_utilisation"] > 0.8
+        lost = each["lost_gpu_hours"] / (16 * each["makespan_s"] / 3600)
+        assert each["gpu_goodput"] == pytest.approx(each["gpu_utilisation"] - lost, abs=1e-5)
 
 
 @pytest.mark.slow

@@ -28,7 +28,5 @@ def test_page_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run:
     assert len(waits) == 4
     assert len({*waits.values()}) > 1
     verdict = outputs[1][1].splitlines()[-1]
-    assert re.match(
-        r"gpu_utilisation: \+.+ points against the untuned profile, 95 % interval -.+ points to \+.+", verdict
-    )
+    assert re.match(r"gpu_goodput: \+.+ points against the untuned profile, 95 % interval -.+ points to \+.+", verdict)
     assert verdict.endswith(": the difference may be chance; keep the weights of the profile")

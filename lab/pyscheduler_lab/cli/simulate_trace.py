@@ -228,7 +228,8 @@ def _rows(cells: Mapping[str, float | None], done: Run, *, is_open: bool) -> Ite
     if cells["share_error_mean"] is not None:
         yield "share error", f"mean {text('share_error_mean')}, p95 {text('share_error_p95')}"
     if cells["evicted_jobs"]:
-        yield "evicted", f"{text('evicted_jobs')} jobs, {text('lost_gpu_hours')} GPU-hours lost"
+        lost = f"{text('lost_gpu_hours')} GPU-hours lost, GPU goodput {text('gpu_goodput')}"
+        yield "evicted", f"{text('evicted_jobs')} jobs, {lost}"
     if cells["energy_kwh"] is not None:
         yield "energy", f"{text('energy_kwh')} kWh"
     yield "gangs scheduled", f"{text('gangs_scheduled')} of {text('gangs')}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["chosen_columns", "engine_options", "report_problems", "run_cells", "show_lines"]
 
-_COLUMNS: Final = "finished,wait_mean_s,wait_p90_s,jct_mean_s,gpu_utilisation,fragmentation"
+_COLUMNS: Final = "finished,wait_mean_s,wait_p90_s,jct_mean_s,gpu_utilisation,gpu_goodput,fragmentation"
 #: How many cells with unfinished jobs, and how many errors of plugins, are named.
 _MOST_NAMED: Final = 10
 

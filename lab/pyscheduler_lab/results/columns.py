@@ -158,6 +158,13 @@ COLUMNS: Final[Sequence[Column]] = (
         compute=lambda found: _ratio(found.used_gpu_seconds(), found.capacity_gpu_seconds()),
     ),
     Column(
+        name="gpu_goodput",
+        unit="share",
+        meaning="GPU time of the runs that no eviction ended, over the GPU time of all nodes: `gpu_utilisation` "
+        "without lost work",
+        compute=lambda found: _ratio(found.kept_gpu_seconds(), found.capacity_gpu_seconds()),
+    ),
+    Column(
         name="cpu_utilisation",
         unit="share",
         meaning="CPU time that the workers of all runs request, over the CPU time of all nodes. Only if no job of the "
@@ -206,7 +213,7 @@ COLUMNS: Final[Sequence[Column]] = (
         name="lost_gpu_hours",
         unit="GPU-hours",
         meaning="GPU time of the runs that an eviction ended",
-        compute=lambda found: found.used_gpu_seconds(lost=True) / _HOUR,
+        compute=lambda found: found.lost_gpu_seconds() / _HOUR,
     ),
     Column(
         name="partial_gpu_seconds",

@@ -181,11 +181,21 @@ class Measures:
 
     # --- GPU time --------------------------------------------------------------------------------
 
-    def used_gpu_seconds(self, *, lost: bool = False) -> float:
-        """Return the GPU time of runs in the window; with `lost`, that of runs that an eviction ended, at any time."""
-        chosen = self.counted[self.use.row] & (self.use_lost if lost else True)
-        end = self.use.end if lost else np.minimum(self.use.end, self.end)
-        return float((np.maximum(end - self.use.begin, 0.0) * self.use.gpus)[chosen].sum())
+    def used_gpu_seconds(self) -> float:
+        """Return the GPU time of runs in the window."""
+        return self._gpu_seconds(np.True_, until=self.end)
+
+    def kept_gpu_seconds(self) -> float:
+        """Return the GPU time in the window of runs that no eviction ended."""
+        return self._gpu_seconds(~self.use_lost, until=self.end)
+
+    def lost_gpu_seconds(self) -> float:
+        """Return the GPU time, also after the window, of runs that an eviction ended."""
+        return self._gpu_seconds(self.use_lost, until=np.inf)
+
+    def _gpu_seconds(self, chosen: NDArray[np.bool_] | np.bool_, *, until: float) -> float:
+        seconds = np.maximum(np.minimum(self.use.end, until) - self.use.begin, 0.0)
+        return float((seconds * self.use.gpus)[self.counted[self.use.row] & chosen].sum())
 
     def held_gpu_seconds(self) -> float:
         """Return the GPU time that pods held while their job did not run, from the timeline."""
