@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from pyscheduler_lab.results.columns import COLUMNS
-from pyscheduler_lab.results.tables import TABLES
+from pyscheduler_lab.results.tables import TABLES, Field
 
 __all__ = ["PAGE", "text"]
 
@@ -28,11 +28,13 @@ def text() -> str:
     rows = [(f"`{column.name}`", column.unit, "yes" if column.of_jobs else "", column.meaning) for column in COLUMNS]
     page = _replaced(page, "Columns of results", _RESULTS, rows)
     for name, fields in TABLES.items():
-        cells = [
-            (f"`{each.name}`", each.kind + (" or null" if each.may_be_null else ""), each.meaning) for each in fields
-        ]
+        cells = [(f"`{each.name}`", _type(each), each.meaning) for each in fields]
         page = _replaced(page, f"Table {name}", _TABLE, cells)
     return page
+
+
+def _type(field: Field) -> str:
+    return field.kind + (" or null" if field.may_be_null else "") + (", optional" if field.is_optional else "")
 
 
 def _replaced(page: str, heading: str, head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

@@ -23,7 +23,7 @@ from pyscheduler_lab.results.bundle import read_bundle, write_bundle
 from pyscheduler_lab.results.provenance import local_code, versions
 from pyscheduler_lab.results.runs import run as play_settings
 from pyscheduler_lab.results.settings import RunSettings
-from pyscheduler_lab.results.verification import other_code
+from pyscheduler_lab.results.verification import differences, other_code
 
 RECOMPUTE = Path(__file__).with_name("recompute.py")
 TABLES = ("jobs", "pods", "timeline", "nodes")
@@ -282,6 +282,26 @@ def test_evicted_pods_have_rows_of_their_own(tmp_path: Path, compared: Callable[
     jobs = {job["job"]: job for job in pyarrow.parquet.read_table(out / "kai/seed-0/jobs.parquet").to_pylist()}
     assert jobs[again["job"]]["evictions"] == 1
     assert {job["quota_gpus"] for job in jobs.values()} == {8}
+
+
+def test_jobs_table_has_priority_models_and_selector(tmp_path: Path) -> None:
+    """A trace without them has no such columns; a bundle of an earlier version, which lacks them, is read and equal."""
+    trace = tmp_path / "t.csv"
+    head = "name,arrival,duration,gpu"
+    nodes = "1x8gpu:A100"
+    trace.write_text(f"{head},priority,gpu_model,node_selector\na,0,9,1,5,A100|T4,kubernetes.io/os=linux\nb,1,9,1,,,\n")
+    done = play_settings(RunSettings(trace=str(trace), nodes=nodes, policy="default"))
+    names = ("priority", "gpu_model", "node_selector")
+    assert [[row[name] for name in names] for row in done.tables.jobs.to_pylist()] == [
+        [5, "A100|T4", "kubernetes.io/os=linux"],
+        [0, "", ""],
+    ]
+    write_bundle(tmp_path / "out", done, [])
+    pyarrow.parquet.write_table(done.tables.jobs.drop_columns([*names]), tmp_path / "out/jobs.parquet")
+    assert [*differences(read_bundle(tmp_path / "out"))] == []
+    trace.write_text(f"{head}\na,0,9,1\n")
+    without = play_settings(RunSettings(trace=str(trace), nodes=nodes, policy="default")).tables.jobs
+    assert not {*names} & {*without.column_names}
 
 
 def test_job_that_never_ran_has_its_reason(trace: Path, tmp_path: Path, compared: Callable[..., int]) -> None:

@@ -215,7 +215,7 @@ def _table(folder: Path, name: str) -> pa.Table:
         table = pyarrow.parquet.read_table(path)
     except (OSError, pa.ArrowException) as error:
         raise ConfigError(f"cannot be read: {error}".splitlines()[0], source=str(path)) from error
-    missing = [each.name for each in TABLES[name] if each.name not in table.column_names]
+    missing = [each.name for each in TABLES[name] if not each.is_optional and each.name not in table.column_names]
     if missing:
         raise ConfigError(f"the table {name} lacks the columns {', '.join(missing)}", source=str(path))
     return table

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyscheduler_lab.simulation.replay import Replay
     from pyscheduler_lab.simulation.replay_meter import JobRun, PodRun
 
-__all__ = ["EXTRA", "NO_REASON", "TABLES", "UNFINISHED", "UNSCHEDULABLE", "Field", "Tables", "schema_of", "tables_of"]
+__all__ = ["EXTRA", "NO_REASON", "TABLES", "UNFINISHED", "UNSCHEDULABLE", "Field", "Tables", "tables_of"]
 
 EXTRA: Final = "trace_"
 """Prefix of the columns of `jobs` that a trace has beside those that the replay knows."""
@@ -38,12 +38,16 @@ UNFINISHED: Final = frozenset({"waiting", "never_ran"})
 
 @attrs.frozen
 class Field:
-    """A column of a table. `kind` is the Arrow type; a column that `may_be_null` is null where nothing is known."""
+    """A column of a table. `kind` is the Arrow type; a column that `may_be_null` is null where nothing is known.
+
+    A column that `is_optional` is left out if all its values are 0 or empty. Bundles of earlier versions lack it.
+    """
 
     name: str
     kind: str
     meaning: str
     may_be_null: bool = False
+    is_optional: bool = False
 
 
 TABLES: Final[Mapping[str, Sequence[Field]]] = {
@@ -59,6 +63,19 @@ TABLES: Final[Mapping[str, Sequence[Field]]] = {
         Field("gpus_per_worker", "float64", "GPUs that a worker requests, parts included"),
         Field("cpu_milli_per_worker", "int64", "CPU that a worker requests, in thousandths of a core"),
         Field("memory_mib_per_worker", "int64", "memory that a worker requests, in MiB"),
+        Field("priority", "int64", "priority of the pods", is_optional=True),
+        Field(
+            "gpu_model",
+            "string",
+            "GPU models that a worker may have, between `\\|`; empty for any",
+            is_optional=True,
+        ),
+        Field(
+            "node_selector",
+            "string",
+            "labels that a node must have, as in `zone=a;rack=3`; empty if there are none",
+            is_optional=True,
+        ),
         Field("started_s", "float64", "when the job began to run for the first time", may_be_null=True),
         Field("ended_s", "float64", "when the job ended", may_be_null=True),
         Field("evictions", "int64", "number of runs that an eviction ended"),
@@ -111,9 +128,13 @@ TABLES: Final[Mapping[str, Sequence[Field]]] = {
 """
 
 
-def schema_of(table: str, extra: Iterable[str] = ()) -> pa.Schema:
+def _schema_of(table: str, rows: Sequence[Mapping[str, Any]], extra: Iterable[str]) -> pa.Schema:
     """Return the Arrow schema of a table; `extra` names the columns of the trace that the replay does not know."""
-    own = [pa.field(each.name, pa.type_for_alias(each.kind), nullable=each.may_be_null) for each in TABLES[table]]
+    own = [
+        pa.field(each.name, pa.type_for_alias(each.kind), nullable=each.may_be_null)
+        for each in TABLES[table]
+        if not each.is_optional or any(row[each.name] for row in rows)
+    ]
     return pa.schema([*own, *(pa.field(EXTRA + name, pa.string()) for name in extra)])
 
 
@@ -152,7 +173,7 @@ def tables_of(played: Replay, cluster: Cluster, teams: Sequence[Team]) -> Tables
 
 
 def _table(name: str, rows: Sequence[Mapping[str, Any]], extra: Iterable[str] = ()) -> pa.Table:
-    schema = schema_of(name, extra)
+    schema = _schema_of(name, rows, extra)
     columns = []
     for field in schema:
         values = [row[field.name] for row in rows]
@@ -183,6 +204,9 @@ def _job(
         "gpus_per_worker": float(gpus_of(job.worker_gpu_milli)),
         "cpu_milli_per_worker": job.cpu_milli,
         "memory_mib_per_worker": job.memory_mib,
+        "priority": job.priority,
+        "gpu_model": "|".join(job.gpu_models),
+        "node_selector": ";".join(f"{key}={value}" for key, value in job.node_selector.items()),
         "started_s": first,
         "ended_s": run.ended,
         # The last run of a job that ended was not evicted.

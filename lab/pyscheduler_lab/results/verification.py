@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyscheduler_lab.results.bundle import sha256_of_input
 from pyscheduler_lab.results.provenance import local_code, sha256_of_path, versions
 from pyscheduler_lab.results.runs import run
+from pyscheduler_lab.results.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,7 +64,12 @@ def differences(bundle: Bundle, *, progress: Callable[[Progress], object] = lamb
 
 
 def _difference(name: str, recorded: pa.Table, found: pa.Table) -> str:
-    """Return where a table first differs; "" if it does not."""
+    """Return where a table first differs; "" if it does not.
+
+    Optional columns do not differ if an earlier version did not record them.
+    """
+    added = {each.name for each in TABLES[name] if each.is_optional} - {*recorded.column_names}
+    found = found.select([column for column in found.column_names if column not in added])
     if recorded.equals(found):
         return ""
     if recorded.column_names != found.column_names:
