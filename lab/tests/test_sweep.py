@@ -24,7 +24,9 @@ from lab.tests.conftest import Run, hooks, install, other_hash_seed
 from lab.tests.recompute import estimates_of, numbers_of
 from lab.tests.test_bundle import HEAD, crowded
 from pyscheduler_lab.cli.lab_sweep import command
+from pyscheduler_lab.results.bundle import read_bundle
 from pyscheduler_lab.results.columns import COLUMNS
+from pyscheduler_lab.results.verification import other_code
 from pyscheduler_lab.sweep.cells import Outcome
 from pyscheduler_lab.sweep.engines import open_engine
 from pyscheduler_lab.sweep.plan import Cell, read_plan, workload_of
@@ -219,6 +221,29 @@ def test_changed_code_of_a_plugin_runs_its_cells_again(folder: Path) -> None:
     assert "row 1" in text
     assert err == "note: mine has other Python files than in the run\n"
     assert lab(*sweep) == ("1 cells", "")
+
+
+@pytest.mark.slow
+def test_changed_file_of_a_plugin_runs_its_cells_again(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An arg of the plugin names the file. Its path is relative to the folder of the command."""
+    monkeypatch.chdir(folder)
+    tasks = folder / "tasks.csv"
+    tasks.write_text("cpu_milli,num_gpu,gpu_milli\n1000,1,1000\n")
+    (folder / "fgd.yaml").write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{plugins: {multiPoint: {enabled: [{name: FGD}]}},"
+        " pluginConfig: [{name: FGD, args: {typicalTasksFile: tasks.csv}}]}]\n"
+    )
+    (folder / "sweep.yaml").write_text("traces: jobs.csv\nmerge_vcs: true\nclusters: 3x8gpu\nprofiles: fgd.yaml\n")
+    firsts = []
+    for content in (None, None, "cpu_milli,num_gpu,gpu_milli\n1000,8,1000\n"):
+        if content is not None:
+            tasks.write_text(content)
+            (bundle,) = (each.parent for each in folder.glob("out/**/run.json"))
+            (changed,) = other_code(read_bundle(bundle))
+            assert changed.startswith("tasks.csv, which the configuration names, is missing or has another content")
+        firsts.append(run("sweep", "sweep.yaml", "--out", "out", "--workers", 1)[1].partition("\n")[0])
+    assert firsts == ["1 cells", "1 cells, 1 of them with a bundle from before", "1 cells"]
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from pyscheduler_lab.results.provenance import (
     Checkout,
     checkout,
     local_code,
+    plugin_files,
     sha256_of_path,
     sha256_of_text,
     versions,
@@ -84,6 +85,8 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]
     #: SHA-256 of the Python files of distributions that do not come from an index, by name.
     local_code: dict[str, str] = {}
+    #: SHA-256 of the files that the configuration names, by path.
+    plugin_files: dict[str, str] = {}
     checkout: Checkout | None
     tables: dict[str, TableFile]
     #: Counts of the replay: attempts, warnings, the dialect of groups.
@@ -145,6 +148,7 @@ def write_bundle(folder: Path, run: Run, command: Sequence[str]) -> RunFile:
         python=platform.python_version(),
         versions=versions(),
         local_code=local_code(),
+        plugin_files=plugin_files(run.settings.policy),
         checkout=checkout(),
         tables=files,
         counts=report,

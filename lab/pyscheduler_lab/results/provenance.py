@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import msgspec
+import yaml
 
 from pyscheduler.framework.hooks import ENTRY_POINT_GROUP
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from importlib.metadata import Distribution
 
-__all__ = ["Checkout", "checkout", "local_code", "sha256_of_path", "sha256_of_text", "versions"]
+__all__ = ["Checkout", "checkout", "local_code", "plugin_files", "sha256_of_path", "sha256_of_text", "versions"]
 
 _GIT_SECONDS: Final = 10.0
 _LAB: Final = "kube-pyscheduler-lab"
@@ -138,6 +139,28 @@ def _git(root: Path, *arguments: str) -> str:
         timeout=_GIT_SECONDS,
     )
     return done.stdout.strip()
+
+
+def plugin_files(policy: str) -> dict[str, str]:
+    """Return the SHA-256 of each file that a text in a configuration file names, such as an arg of a plugin, by path.
+
+    `policy`: the path of the configuration, or the name of a policy, which names no file.
+    """
+    path = Path(policy)
+    if not path.is_file():
+        return {}
+    # Aliases of YAML may contain themselves.
+    waiting, seen = [yaml.safe_load(path.read_bytes())], set()
+    found = {}
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            if each and os.path.isfile(each):  # noqa: PTH113 - of a text that is no path, it is False
+                found[each] = sha256_of_path(each)
+        elif isinstance(each, (dict, list)) and id(each) not in seen:
+            seen.add(id(each))
+            waiting += each.values() if isinstance(each, dict) else each
+    return dict(sorted(found.items()))
 
 
 def sha256_of_path(path: str | os.PathLike[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyscheduler_lab.results.bundle import sha256_of_input
@@ -41,7 +42,10 @@ def changed_inputs(bundle: Bundle) -> Iterator[str]:
 
 
 def other_code(bundle: Bundle) -> Iterator[str]:
-    """Yield a line for each distribution that has another version or other Python files than in the run."""
+    """Yield a line for each distribution that has another version or other Python files than in the run.
+
+    Yield one also for each changed file that the configuration names: plugins read it.
+    """
     installed = versions()
     for name, version in bundle.run.versions.items():
         if installed.get(name, version) != version:
@@ -52,6 +56,9 @@ def other_code(bundle: Bundle) -> Iterator[str]:
             yield f"{name} has other Python files than in the run"
         elif name not in recorded:
             yield f"{name} does not come from an index; run.json has no hash of its Python files"
+    for path, expected in bundle.run.plugin_files.items():
+        if not Path(path).is_file() or sha256_of_path(path) != expected:
+            yield f"{path}, which the configuration names, is missing or has another content than in the run"
 
 
 def differences(bundle: Bundle, *, progress: Callable[[Progress], object] = lambda _: None) -> Iterator[str]:
