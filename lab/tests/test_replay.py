@@ -6,17 +6,20 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import attrs
 import msgspec
 import pytest
 
 from pyscheduler.config.load import load
 from pyscheduler.config.types import Configuration
+from pyscheduler.podgroup import DIALECTS
 from pyscheduler.runtime.assembly.discovery import discover
 from pyscheduler_lab.clusters import Cluster
 from pyscheduler_lab.results.columns import Cells, cells_of
 from pyscheduler_lab.results.measures import Measures
 from pyscheduler_lab.results.tables import tables_of
 from pyscheduler_lab.simulation.replay import Progress, Replay
+from pyscheduler_lab.simulation.replay_objects import pod_of
 from pyscheduler_lab.simulation.replay_report import ReplayReport
 from pyscheduler_lab.traces import Job
 
@@ -202,3 +205,12 @@ def test_reports_can_be_stored() -> None:
     """All of it is data."""
     report, _ = play([job("a", arrival=0, duration=1)], nodes=1)
     assert msgspec.convert(msgspec.to_builtins(report), ReplayReport) == report
+
+
+def test_plugins_see_what_the_trace_says() -> None:
+    """A column that cannot be an annotation is left out, as is an empty cell."""
+    columns = {"est_duration": "90", "two words": "x", "region": ""}
+    one = attrs.evolve(job("train", arrival=0, duration=100), team="vision", job_class="large", columns=columns)
+    pod = pod_of(one, 0, DIALECTS[0], scheduler_name="s", has_group=False)
+    assert pod["metadata"]["annotations"] == {"trace/vc": "vision", "trace/class": "large", "trace/est_duration": "90"}
+    assert play([one], nodes=1)[0].finished == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from kube_objects.names import label_key_errors
 from pyscheduler_batch.gpu_sharing.device_shares import FRACTION_ANNOTATION, NUM_DEVICES_ANNOTATION
 from pyscheduler_lab.clusters.node import GPU, MODEL_LABEL
 from pyscheduler_lab.simulation.group_objects import group_manifest
@@ -17,6 +18,8 @@ __all__ = ["NAMESPACE", "group_of", "new_namespace", "pod_of"]
 
 NAMESPACE: Final = "jobs"
 """The namespace of the jobs."""
+#: The prefix of annotations with columns of the trace.
+_TRACE: Final = "trace"
 
 
 def new_namespace(name: str) -> dict[str, Any]:
@@ -41,7 +44,8 @@ def pod_of(
     job: Job, number: int, dialect: Dialect, *, scheduler_name: str, namespace: str = NAMESPACE, has_group: bool
 ) -> dict[str, Any]:
     """Return one worker of a job; with `has_group` it names its group."""
-    metadata: dict[str, Any] = {"name": f"{job.name}-{number}", "namespace": namespace}
+    annotations = _trace_annotations(job)
+    metadata: dict[str, Any] = {"name": f"{job.name}-{number}", "namespace": namespace, "annotations": annotations}
     requests = {
         name: amount
         for name, amount in (("cpu", f"{job.cpu_milli}m"), ("memory", f"{job.memory_mib}Mi"))
@@ -49,10 +53,8 @@ def pod_of(
     }
     resources: dict[str, Any] = {"requests": requests}
     if job.shares_gpus:
-        metadata["annotations"] = {
-            FRACTION_ANNOTATION: f"{job.gpu_milli / 1000:g}",
-            NUM_DEVICES_ANNOTATION: str(job.gpus),
-        }
+        annotations[FRACTION_ANNOTATION] = f"{job.gpu_milli / 1000:g}"
+        annotations[NUM_DEVICES_ANNOTATION] = str(job.gpus)
     elif job.gpus:
         requests[GPU] = str(job.gpus)
         # An extended resource cannot be overcommitted: the API server requires the limit to equal the request.
@@ -73,3 +75,10 @@ def pod_of(
     if has_group:
         dialect.keys[0].write(manifest, job.name)
     return manifest
+
+
+def _trace_annotations(job: Job) -> dict[str, str]:
+    """Return what plugins may read about a job: its team, its class and the further columns of the trace."""
+    columns = {"vc": job.team, "class": job.job_class, **job.columns}
+    annotations = {f"{_TRACE}/{name}": value for name, value in columns.items() if value}
+    return {name: value for name, value in annotations.items() if not label_key_errors(name)}
