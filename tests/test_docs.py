@@ -191,7 +191,7 @@ def test_blocks_have_a_known_language() -> None:
     """Each language has a test that reads its blocks; `text` and no language are for what programs print."""
     for page in PAGES:
         languages = {language for language, _ in BLOCK.findall(page.read_text(encoding="utf-8"))}
-        assert languages <= {"", "console", "json", "python", "sh", "text", "toml", "yaml"}, relative(page)
+        assert languages <= {"", "console", "json", "python", "sh", "sql", "text", "toml", "yaml"}, relative(page)
 
 
 def test_links_lead_somewhere() -> None:

@@ -96,12 +96,14 @@ TABLES: Final[Mapping[str, Sequence[Field]]] = {
         Field("bound_s", "float64", "when the pod was bound", may_be_null=True),
         Field("binding", "int64", "how many pods were bound before", may_be_null=True),
         Field("run_started_s", "float64", "when this run of the job began", may_be_null=True),
-        Field("run_ended_s", "float64", "when this run of the job ended", may_be_null=True),
+        Field(
+            "run_ended_s", "float64", "when this run of the job ended, also if the pod left before", may_be_null=True
+        ),
         Field("left_s", "float64", "when the pod ended or was deleted", may_be_null=True),
         Field(
             "outcome",
             "string",
-            "`finished`, `evicted`, `restarted` (an eviction interrupted the job), `bound` or `pending`",
+            "`finished`, `evicted`, `restarted` (an eviction interrupted the job), `bound`, or `pending` (never bound)",
         ),
     ),
     "timeline": (
@@ -160,13 +162,14 @@ def tables_of(played: Replay, cluster: Cluster, teams: Sequence[Team]) -> Tables
     quotas = {team.name: team.quota for team in teams}
     runs = [*meter.runs.values()]
     extra = dict.fromkeys(name for run in runs for name in run.job.columns)
+    ends = {name: dict(run.spans) for name, run in meter.runs.items()}
     timeline = [
         {"time_s": at.time, "used_gpus": at.used, "held_gpus": at.idle, "waiting_jobs": at.waiting_jobs}
         for at in meter.moments
     ]
     return Tables(
         jobs=_table("jobs", [_job(run, quotas, messages, extra) for run in runs], extra),
-        pods=_table("pods", [_pod(pod, meter.runs[pod.job]) for pod in meter.pods]),
+        pods=_table("pods", [_pod(pod, meter.runs[pod.job], ends[pod.job]) for pod in meter.pods]),
         timeline=_table("timeline", timeline),
         nodes=_table("nodes", [*_nodes(played, cluster)]),
     )
@@ -226,13 +229,16 @@ def _why(message: str) -> tuple[str, str]:
     return (UNSCHEDULABLE, message) if message else (NO_REASON, "")
 
 
-def _pod(pod: PodRun, run: JobRun) -> Mapping[str, Any]:
-    if pod.left is None:
-        outcome = "pending" if pod.bound is None else "bound"
-    elif pod.is_evicted:
+def _pod(pod: PodRun, run: JobRun, ends: Mapping[float, float]) -> Mapping[str, Any]:
+    """Return the row of a pod; `ends` has the end of each run of its job, by the begin."""
+    if pod.is_evicted:
         outcome = "evicted"
+    elif pod.left is not None and pod.left != run.ended:
+        outcome = "restarted"
+    elif pod.bound is None:
+        outcome = "pending"
     else:
-        outcome = "finished" if pod.left == run.ended else "restarted"
+        outcome = "bound" if pod.left is None else "finished"
     return {
         "pod": pod.name,
         "job": pod.job,
@@ -242,7 +248,7 @@ def _pod(pod: PodRun, run: JobRun) -> Mapping[str, Any]:
         "bound_s": pod.bound,
         "binding": pod.place,
         "run_started_s": pod.run_started,
-        "run_ended_s": pod.run_ended,
+        "run_ended_s": ends.get(pod.run_started) if pod.run_started is not None else None,
         "left_s": pod.left,
         "outcome": outcome,
     }

@@ -67,9 +67,8 @@ class PodRun:
     #: When the pod ended, was evicted, or was deleted because its job was interrupted.
     left: float | None = None
     is_evicted: bool = False
-    #: Begin and end of the run of the job.
+    #: Begin of the run of the job.
     run_started: float | None = None
-    run_ended: float | None = None
 
 
 @attrs.frozen
@@ -166,7 +165,6 @@ class Meter:
         for pod in self._pods_of(run.job):
             self._job_of.pop(pod.name, None)
             pod.left = pod.left if pod.left is not None else run.ended
-            pod.run_ended = run.ended
 
     def resume(self, run: JobRun) -> None:
         """Forget the removed workers of an interrupted job, before its pods are created again."""
@@ -254,8 +252,6 @@ class Meter:
             self._idle_milli -= run.bound_milli
         else:
             run.spans.append((run.started, self.last_event))
-            for each in self._pods_of(run.job):
-                each.run_ended = self.last_event
             self._count(run, -1)
             run.started = None
             self._used_milli -= run.bound_milli
