@@ -118,6 +118,7 @@ def test_empty_cells_have_defaults(tmp_path: Path) -> None:
     [
         ("arrival,duration,gpu,gpu_mili,owner\n0,1,1,500,x\n", "gpu_mili (did you mean gpu_milli?), owner"),
         ("arrival,duration,GPU\n0,1,1\n", "GPU (did you mean gpu?)"),
+        ("arrival,duration,est_duration,gpus,gpu\n0,1,2,1,1\n", "est_duration, gpus"),
         ("arrival,duration,gpu\n0,1,1\n", None),
         (
             "job_id,arrival_s,duration_s,workers,cpu_milli_per_worker,memory_norm_per_worker,jobclass\na,0,1,1,1,1,x\n",
@@ -125,10 +126,10 @@ def test_empty_cells_have_defaults(tmp_path: Path) -> None:
         ),
         ("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpuspec\na,1,1,1,1000,x\n", "gpuspec (did you mean gpu_spec?)"),
     ],
-    ids=["schema", "case", "none", "gangs", "openb"],
+    ids=["schema", "case", "not missing", "none", "gangs", "openb"],
 )
 def test_columns_that_are_not_read_are_noted(text: str, passed_on: str | None, tmp_path: Path) -> None:
-    """With the known name that is near, because a misspelt column changes the jobs."""
+    """With the missing name that is near, because a misspelt column changes the jobs."""
     trace = Trace.read(write(tmp_path / "mine.csv", text))
     assert trace.notes == ({} if passed_on is None else {"columns passed on": passed_on})
 
@@ -166,6 +167,18 @@ def test_trace_made_in_python() -> None:
     ("lines", "complaint"),
     [
         pytest.param(["sn,cpu"], "not a trace of jobs: missing columns: arrival, duration", id="columns"),
+        pytest.param(
+            ["arrival_time,Duraton,vc"],
+            "missing columns: arrival, duration; did you mean arrival_time, Duraton? "
+            "Then use --trace-columns arrival=arrival_time,duration=Duraton",
+            id="columns with similar names",
+        ),
+        pytest.param(
+            [HEAD.replace(",", ";")],
+            'missing columns: arrival, duration; line 1 has ";" between columns, and must have a comma',
+            id="semicolons",
+        ),
+        pytest.param([HEAD.replace(",", "\t")], "line 1 has a tab between columns, and must have a comma", id="tabs"),
         pytest.param([HEAD], "the trace has no jobs", id="empty"),
         pytest.param([f"{HEAD},gpu", f"{ROW},1"], "the columns have no names of their own: gpu", id="column twice"),
         pytest.param([HEAD, ROW, "k,,1,1,1,1,1"], "line 3, column arrival: the value is missing", id="missing"),

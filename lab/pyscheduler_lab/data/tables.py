@@ -8,6 +8,7 @@ import hashlib
 import io
 import math
 import zlib
+from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +34,8 @@ _MOST_SHOWN: Final = 60
 _MEBI: Final = 1 << 20
 #: From here on, not every whole number is a number of the machine.
 _MOST: Final = 1 << 53
+#: Marks that separate columns in files that are no CSV files, with their names in messages.
+_SEPARATORS: Final = {";": '";"', "\t": "a tab"}
 #: Stands for the values of a line beyond the last column.
 _REST: Final = "\0"
 
@@ -134,11 +137,29 @@ class Table:
     columns: Sequence[str]
     rows: Iterator[Row]
 
-    def require(self, columns: Iterable[str], kind: str) -> None:
-        """Raise `ConfigError` unless the table has these columns; `kind` says of what it would be a table."""
+    def require(self, columns: Iterable[str], kind: str, *, known: Container[str] | None = None) -> None:
+        """Raise `ConfigError` unless the table has these columns; `kind` says of what it would be a table.
+
+        With `known`, `--trace-columns` can rename columns, and the error hints at unknown ones with similar names.
+        """
         missing = [column for column in columns if column not in self.columns]
         if missing:
-            raise ConfigError(f"not {kind}: missing columns: {', '.join(missing)}", source=self.source)
+            hint = self._separator() or (self._similar(missing, known) if known is not None else "")
+            raise ConfigError(f"not {kind}: missing columns: {', '.join(missing)}{hint}", source=self.source)
+
+    def _separator(self) -> str:
+        """Return the hint that the file has another separator than a comma; "" if it has none."""
+        header = self.columns[0] if len(self.columns) == 1 else ""
+        found = next((name for mark, name in _SEPARATORS.items() if mark in header), None)
+        return f"; line 1 has {found} between columns, and must have a comma" if found else ""
+
+    def _similar(self, missing: Iterable[str], known: Container[str]) -> str:
+        unknown = {name.lower(): name for name in self.columns if name not in known}
+        near = {name: unknown[each] for name in missing for each in get_close_matches(name, unknown, n=1)}
+        if not near:
+            return ""
+        option = ",".join(f"{name}={column}" for name, column in near.items())
+        return f"; did you mean {', '.join(near.values())}? Then use --trace-columns {option}"
 
 
 def with_columns(table: Table, columns: Mapping[str, str]) -> Table:

@@ -68,11 +68,12 @@ def found_in_table(table: Table, read: Callable[[Row, int], Job], *, known: Coll
 def passed_on(table: Table, known: Collection[str]) -> dict[str, str]:
     """Return the note about the columns of a table that its reader does not know; empty if it knows all of them.
 
-    The note asks about a name that is close to a known one, because a misspelt column changes the jobs.
+    The note asks about a name that is close to a known one that is missing, because a misspelt column changes the jobs.
     """
+    absent = sorted(name for name in known if name not in table.columns)
 
     def shown(name: str) -> str:
-        near = get_close_matches(name.lower(), sorted(known), n=1, cutoff=0.75)
+        near = get_close_matches(name.lower(), absent, n=1, cutoff=0.75)
         return f"{name} (did you mean {near[0]}?)" if near else name
 
     names = [shown(name) for name in table.columns if name not in known]

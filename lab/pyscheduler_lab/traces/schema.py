@@ -68,7 +68,7 @@ _LEAST_PRIORITY: Final = -2_147_483_648
 
 def read_jobs(table: Table) -> Found:
     """Return the jobs of a table with the columns of the schema; raise `ConfigError` for wrong values."""
-    table.require(REQUIRED, "a trace of jobs")
+    table.require(REQUIRED, "a trace of jobs", known=_KNOWN)
     return found_in_table(table, _job, known=_KNOWN)
 
 
