@@ -36,14 +36,13 @@ class _Series:
 class FastHistogram:
     """One histogram: name, label names, and upper bounds of the buckets (inclusive, ascending, in the value's unit)."""
 
-    __slots__ = ("_bounds", "_description", "_labels", "_name", "_series", "_start", "_unit")
+    __slots__ = ("_bounds", "_description", "_labels", "_name", "_series", "_start")
 
-    def __init__(self, name: str, *labels: str, bounds: Sequence[float], description: str, unit: str = "") -> None:
+    def __init__(self, name: str, *labels: str, bounds: Sequence[float], description: str) -> None:
         self._name = name
         self._labels = labels
         self._bounds = np.asarray(bounds, dtype=np.float64)
         self._description = description
-        self._unit = unit
         self._series: dict[tuple[str, ...], _Series] = {}
         if not labels:
             # As in Prometheus' client, a family without labels shows zeros from the beginning.
@@ -90,7 +89,7 @@ class FastHistogram:
 
     def metric(self) -> Metric | None:
         """Return all measurements as OpenTelemetry data; None before the first measurement."""
-        return _metric(self._name, self._description, self._unit, list(self._points()))
+        return _metric(self._name, self._description, list(self._points()))
 
 
 class PluginHistogram:
@@ -111,7 +110,7 @@ class PluginHistogram:
             _point(dict(labels), self._start, now, value.buckets, value.sum, value.bounds)
             for labels, value in self._read().items()
         ]
-        return _metric(self._name, self._description, "", points)
+        return _metric(self._name, self._description, points)
 
 
 def _point(
@@ -130,8 +129,8 @@ def _point(
     )
 
 
-def _metric(name: str, description: str, unit: str, points: Sequence[HistogramDataPoint]) -> Metric | None:
+def _metric(name: str, description: str, points: Sequence[HistogramDataPoint]) -> Metric | None:
     if not points:
         return None
     data = Histogram(data_points=points, aggregation_temporality=AggregationTemporality.CUMULATIVE)
-    return Metric(name=name, description=description, unit=unit, data=data)
+    return Metric(name=name, description=description, unit="", data=data)

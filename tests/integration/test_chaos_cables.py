@@ -74,7 +74,7 @@ def filled(first_version: int, **keywords: Any) -> EmbeddedCluster:
     """Return a cluster with nodes, and pods on them."""
     cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(first_version), **keywords)
     cluster.store.version = first_version
-    cluster.router._bookmark_seconds = BOOKMARK_SECONDS
+    cluster.router.bookmark_seconds = BOOKMARK_SECONDS
     for number in range(NODES):
         cluster.add(node_manifest(f"node-{number:02d}", allocatable={"cpu": "32", "pods": "500"}))
     for number in range(RUNNING):
@@ -347,7 +347,7 @@ async def restarted_with_other_data(site: Site) -> None:
 async def restarted_empty(site: Site) -> None:
     """Bring a server up that knows of nothing, and counts from one again."""
     cluster = EmbeddedCluster(clock=LoopClock(), rng=random.Random(5))
-    cluster.router._bookmark_seconds = BOOKMARK_SECONDS
+    cluster.router.bookmark_seconds = BOOKMARK_SECONDS
     await site.move_server(cluster)
     await site.settled()
     assert site.scheduler.cache.node_count == site.scheduler.cache.pod_count == 0

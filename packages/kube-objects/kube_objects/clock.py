@@ -45,30 +45,23 @@ class Clock(Protocol):
 
 
 class LoopClock:
-    """The running event loop's clock. On a virtual-time loop it is virtual, wall clock included.
+    """The running event loop's clock, and the system's wall clock."""
 
-    `epoch` fixes the wall clock at the moment of construction (seconds since the epoch); by default the system's.
-    """
+    __slots__ = ("_loop", "_time")
 
-    __slots__ = ("_epoch", "_loop", "_start", "_time")
-
-    def __init__(self, *, loop: asyncio.AbstractEventLoop | None = None, epoch: float | None = None) -> None:
+    def __init__(self, *, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._loop = loop if loop is not None else asyncio.get_running_loop()
         # Asked some forty times per pod. Most loops only pass the question on, and need not be asked themselves.
         passes_on = getattr(self._loop.time, "__func__", None) is asyncio.BaseEventLoop.time
         self._time = time.monotonic if passes_on else self._loop.time
-        self._start = self._time()
-        self._epoch = epoch
 
     def now(self) -> float:
         """Return the loop's monotonic time in seconds."""
         return self._time()
 
     def wall(self) -> float:
-        """Return the system's wall clock, or `epoch` plus the loop's elapsed time where an epoch was given."""
-        if self._epoch is None:
-            return time.time()
-        return self._epoch + self._time() - self._start
+        """Return the system's wall clock, in seconds since the epoch."""
+        return time.time()
 
     def call_at(self, when: float, callback: Callable[[], object]) -> Timer:
         """Call `callback` on the loop at `when`."""

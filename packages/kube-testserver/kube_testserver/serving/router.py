@@ -94,6 +94,8 @@ class Router:
         self._clock = clock
         self._version = discovery.version(release)
         self._openapi = openapi.Documents(registry.table)
+        #: Seconds between the bookmarks of a watch.
+        self.bookmark_seconds = 60.0
         self._opened = 0
         self._streams: dict[int, tuple[str, WatchStream]] = {}
 
@@ -405,6 +407,7 @@ class Router:
             clock=self._clock,
             after=after if after > current else 0,
             timeout_seconds=options.timeout_seconds or self._longest_watch(),
+            bookmark_seconds=self.bookmark_seconds,
         )
         self._streams[id(stream)] = (request.path, stream)
         stream.on_close = lambda: self._streams.pop(id(stream), None)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["BrokenStreamError", "WatchStream", "WatchView", "event_line"]
 
 _BATCH: Final = 512
-_BOOKMARK_SECONDS: Final = 60.0
 _LAST_BOOKMARKS_SECONDS: Final = 2.0
 
 
@@ -79,6 +78,7 @@ class WatchStream:
         clock: Clock,
         after: int = 0,
         timeout_seconds: float | None = None,
+        bookmark_seconds: float,
     ) -> None:
         self._collection = collection
         self._view = view
@@ -87,6 +87,7 @@ class WatchStream:
         self._after = after
         self._term = collection.term
         self._clock = clock
+        self._bookmark_seconds = bookmark_seconds
         self._bookmark_due = False
         self._ending = False
         self._finished = False
@@ -177,7 +178,7 @@ class WatchStream:
     def _schedule_bookmark(self) -> None:
         """Plan the next bookmark: after the usual time, and once a second shortly before the end."""
         now = self._clock.now()
-        due = min(now + _BOOKMARK_SECONDS, max(self._end_at - _LAST_BOOKMARKS_SECONDS, now + 1.0))
+        due = min(now + self._bookmark_seconds, max(self._end_at - _LAST_BOOKMARKS_SECONDS, now + 1.0))
         if due < self._end_at:
             self._timers["bookmark"] = self._clock.call_at(due, self._ring_bookmark)
 
