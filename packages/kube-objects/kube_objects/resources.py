@@ -121,17 +121,17 @@ def qos_class(pod: Pod) -> str:
     return "Guaranteed" if all(limit > 0 and request == limit for request, limit in pairs) else "Burstable"
 
 
-def non_zero_requests(pod: Pod) -> tuple[int, int]:
+def non_zero_requests(pod: Pod, *, use_status: bool = True, pod_level: bool = True) -> tuple[int, int]:
     """Return milli-CPU and bytes that `pod` counts for on its node in scores, where nobody counts for nothing.
 
     Silent containers count for the defaults; with pod-level requests only for what the pod requests nowhere.
     """
-    if not has_pod_level_requests(pod):
-        amounts = pod_requests(pod, pod_level=False, fill_missing=True)
+    if not (pod_level and has_pod_level_requests(pod)):
+        amounts = pod_requests(pod, use_status=use_status, pod_level=False, fill_missing=True)
         return amounts.get(_CPU, 0), amounts.get(_MEMORY, 0)
-    plain = _total(pod, _NO_DEFAULTS, use_status=True, pod_level=True)
+    plain = _total(pod, _NO_DEFAULTS, use_status=use_status, pod_level=True)
     defaults = {name: nanos for name, nanos in _DEFAULTS.items() if name not in plain}
-    total = _total(pod, defaults, use_status=True, pod_level=True) if defaults else plain
+    total = _total(pod, defaults, use_status=use_status, pod_level=True) if defaults else plain
     return milli_of(total.get(_CPU, 0)), value_of(total.get(_MEMORY, 0))
 
 
