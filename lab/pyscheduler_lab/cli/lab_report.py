@@ -21,7 +21,7 @@ def command(folders: tuple[str, ...], output: str, title: str) -> None:
 
     The file shows waits, utilisation, waiting jobs, fragmentation and teams, and a table with all columns. It has at
     most 2 MB, loads nothing, and opens without a network. If BUNDLE is the folder of a comparison, all bundles in it
-    are shown.
+    are shown. Runs that differ in their seed only share a colour, and a column of the table with their mean.
 
     \b
       pyscheduler simulate --trace philly --vc vc1 --compare fifo,binpack,kai --out results
@@ -29,17 +29,16 @@ def command(folders: tuple[str, ...], output: str, title: str) -> None:
     """
     from pyscheduler.cli.error_output import exits_after_mistakes
     from pyscheduler.framework.errors import ConfigError, os_error_text
-    from pyscheduler_lab.cli.result_text import row_texts
+    from pyscheduler_lab.cli.result_text import legend
+    from pyscheduler_lab.cli.simulate_compare import estimate_texts
     from pyscheduler_lab.report.page import page_of
-    from pyscheduler_lab.report.series import names_of, series_of_run
-    from pyscheduler_lab.results.bundle import bundles_in
+    from pyscheduler_lab.report.series import bundles_of, groups_of
 
     with exits_after_mistakes(2):
-        bundles = [bundle for folder in folders for bundle in bundles_in(Path(folder))]
-        runs = [series_of_run(bundle, name) for bundle, name in zip(bundles, names_of(bundles), strict=True)]
-        page = page_of(runs, title=title, texts_of=row_texts)
+        bundles = [bundle for folder in folders for bundle in bundles_of(Path(folder))]
+        page = page_of(groups_of(bundles), title=title, texts_of=estimate_texts, legend=legend)
         try:
             Path(output).write_bytes(page)
         except OSError as error:
             raise ConfigError(os_error_text(error), source=f"--output: {output}") from error
-    click.echo(f"wrote {output}: {len(runs)} runs, {len(page):,} bytes")
+    click.echo(f"wrote {output}: {len(bundles)} runs, {len(page):,} bytes")

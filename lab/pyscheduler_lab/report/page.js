@@ -1,14 +1,17 @@
 "use strict";
-// Draws the charts from the data in this file. A run has a colour, a pattern of dashes and a mark, so that its lines
-// differ without colour, too.
+// Draws the charts from the data in this file. A group of runs, which differ in their seed only, has a colour, a pattern
+// of dashes and a mark, so that its lines differ without colour, too. With several seeds, it has a thin line for each.
 (() => {
-  const runs = JSON.parse(document.getElementById("data").textContent);
+  const groups = JSON.parse(document.getElementById("data").textContent);
+  const runs = groups.flatMap((group, index) => group.runs.map((run) => ({ ...run, group: index })));
   const hidden = new Set();
   const WIDTH = 640, HEIGHT = 300, LEFT = 58, RIGHT = 12, TOP = 10, BOTTOM = 38;
   const DASHES = ["", "7 3", "2 3", "9 3 2 3"];
   const SVG = "http://www.w3.org/2000/svg";
-  const colour = (run) => `var(--run-${run % 8})`;
-  const dashes = (run) => DASHES[Math.floor(run / 2) % DASHES.length];
+  const colour = (group) => `var(--run-${group % 8})`;
+  // The colours begin again after 8 groups; the second term shifts the dashes then, so that 32 groups differ.
+  const dashes = (group) => DASHES[(Math.floor(group / 2) + Math.floor(group / 8)) % DASHES.length];
+  const hasSeeds = (group) => groups[group].runs.length > 1;
 
   function element(parent, name, attributes = {}, text = "") {
     const made = document.createElementNS(SVG, name);
@@ -73,7 +76,7 @@
     element(svg, "text", { x: (LEFT + WIDTH) / 2, y: HEIGHT - 5, "text-anchor": "middle" }, xLabel);
   }
 
-  // Lines; each series has its run, its points in order of x, and `at`, the value for a place on the x axis.
+  // Lines; each series has its group, its seed, its points in order of x, and `at`, the value for a place on the x axis.
   function lines(name, label, series, options) {
     const { figure, svg, tip } = frame(name, label);
     const all = series.flatMap((each) => each.points);
@@ -92,7 +95,8 @@
         path += `${isOn ? "L" : "M"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
         isOn = true;
       }
-      element(svg, "path", { class: "series", d: path, stroke: colour(each.run), "stroke-dasharray": dashes(each.run), "data-run": each.run });
+      const made = element(svg, "path", { class: "series", d: path, stroke: colour(each.group), "stroke-dasharray": dashes(each.group), "data-group": each.group, "data-seed": each.seed });
+      made.classList.toggle("thin", hasSeeds(each.group));
     }
     const cursor = element(svg, "line", { class: "cursor hidden", y1: TOP, y2: HEIGHT - BOTTOM });
     let place = LEFT;
@@ -103,10 +107,13 @@
       cursor.setAttribute("x1", place);
       cursor.setAttribute("x2", place);
       const rows = [time(value)];
-      for (const each of series) {
-        const found = hidden.has(each.run) ? null : each.at(value);
-        if (found !== null) rows.push(`${runs[each.run].name}: ${options.yText(found)}`);
-      }
+      groups.forEach((group, index) => {
+        if (hidden.has(index)) return;
+        const found = series.filter((each) => each.group === index).map((each) => each.at(value)).filter((each) => each !== null);
+        if (!found.length) return;
+        const ends = new Set([Math.min(...found), Math.max(...found)].map(options.yText));
+        rows.push(`${group.name}: ${[...ends].join(" to ")}`);
+      });
       tip.replaceChildren(...rows.map((row) => Object.assign(document.createElement("div"), { textContent: row })));
       tip.hidden = false;
       const ratio = svg.getBoundingClientRect().width / WIDTH;
@@ -134,29 +141,29 @@
   }
 
   function overTime(name, heading, options) {
-    const series = runs.map((run, index) => {
+    const series = runs.map((run) => {
       const values = run[name], length = run.seconds / values.length || 1;
       const points = values.flatMap((value, part) => [[part * length, value], [(part + 1) * length, value]]);
       const at = (seconds) => values[Math.min(Math.floor(seconds / length), values.length - 1)] ?? null;
-      return { run: index, points, at: (seconds) => (seconds > run.seconds * (1 + 1e-9) ? null : at(seconds)) };
+      return { group: run.group, seed: run.seed, points, at: (seconds) => (seconds > run.seconds * (1 + 1e-9) ? null : at(seconds)) };
     });
     lines(name, heading, series, { xLabel: "time since the first arrival", ...options });
   }
 
   function waits() {
-    const series = runs.map((run, index) => {
+    const series = runs.map((run) => {
       const steps = run.waits.length - 1;
       const points = run.waits.map((wait, step) => [wait, step / steps]);
       const at = (seconds) => {
         const below = run.waits.filter((wait) => wait <= seconds).length;
         return run.waits.length ? Math.max(below - 1, 0) / steps : null;
       };
-      return { run: index, points, at };
+      return { group: run.group, seed: run.seed, points, at };
     });
     lines("waits", "Distribution of waits", series, { xLabel: "wait", yText: share, yMost: 1, isLogarithmic: true });
   }
 
-  // A row for each team, with a mark for each run at its mean wait.
+  // A row for each team, with a mark for each run at its mean wait; runs of a group have the same mark.
   function teams() {
     const names = [...new Set(runs.flatMap((run) => run.teams.map((team) => team.team)))].slice(0, 24);
     const { svg, tip } = frame("teams", "Mean wait by team");
@@ -174,15 +181,16 @@
       const y = TOP + row * 22 + 11;
       element(svg, "line", { class: "grid", x1: left, x2: WIDTH - RIGHT, y1: y, y2: y });
       element(svg, "text", { x: left - 8, y: y + 4, "text-anchor": "end" }, name.length > 18 ? `${name.slice(0, 17)}…` : name);
-      runs.forEach((run, index) => {
+      runs.forEach((run) => {
         const team = run.teams.find((each) => each.team === name);
         if (!team || team.wait_mean_s === null) return;
-        const at = x(team.wait_mean_s), shape = index % 3;
+        const at = x(team.wait_mean_s), shape = run.group % 3;
         const made = shape === 0
           ? element(svg, "circle", { cx: at, cy: y, r: 5 })
           : element(svg, "path", { d: shape === 1 ? `M${at - 5} ${y - 5}h10v10h-10z` : `M${at} ${y - 6}l6 11h-12z` });
-        const text = `${run.name}, ${name}: ${time(team.wait_mean_s)}`;
-        for (const [key, value] of Object.entries({ class: "dot", fill: colour(index), "data-run": index, "data-team": name, "data-value": team.wait_mean_s }))
+        const seed = hasSeeds(run.group) ? `, seed ${run.seed}` : "";
+        const text = `${groups[run.group].name}${seed}, ${name}: ${time(team.wait_mean_s)}`;
+        for (const [key, value] of Object.entries({ class: "dot", fill: colour(run.group), "data-group": run.group, "data-team": name, "data-value": team.wait_mean_s }))
           made.setAttribute(key, value);
         element(made, "title", {}, text);
         made.addEventListener("pointerenter", () => {
@@ -198,19 +206,19 @@
 
   function buttons() {
     const nav = document.getElementById("runs");
-    runs.forEach((run, index) => {
+    groups.forEach((group, index) => {
       const button = document.createElement("button");
       button.type = "button";
       button.setAttribute("aria-pressed", "true");
       const key = element(button, "svg", { width: 28, height: 8, viewBox: "0 0 28 8", "aria-hidden": "true" });
       key.style.width = "28px";
       element(key, "line", { x1: 0, x2: 28, y1: 4, y2: 4, stroke: colour(index), "stroke-width": 3, "stroke-dasharray": dashes(index) });
-      button.append(run.name);
+      button.append(hasSeeds(index) ? `${group.name} (${group.runs.length} seeds)` : group.name);
       button.addEventListener("click", () => {
         const isOff = !hidden.delete(index);
         if (isOff) hidden.add(index);
         button.setAttribute("aria-pressed", String(!isOff));
-        for (const each of document.querySelectorAll(`[data-run="${index}"]`)) each.classList.toggle("hidden", isOff);
+        for (const each of document.querySelectorAll(`[data-group="${index}"]`)) each.classList.toggle("hidden", isOff);
       });
       nav.append(button);
     });

@@ -10,20 +10,24 @@ import msgspec
 
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab.results.columns import COLUMNS
+from pyscheduler_lab.results.comparison import estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pyscheduler_lab.report.series import RunSeries
-    from pyscheduler_lab.results.columns import Unit
+    from pyscheduler_lab.report.series import Group
+    from pyscheduler_lab.results.columns import Column
+    from pyscheduler_lab.results.comparison import Estimate
 
 __all__ = ["MOST_BYTES", "RowTexts", "page_of"]
 
 
 class RowTexts(Protocol):
-    """Writes the values of one row of the table; `bounds`: True for each value that is only a lower bound."""
+    """Writes one row of the table; `are_open`: True for each group in which jobs did not finish."""
 
-    def __call__(self, values: Sequence[float | None], unit: Unit, *, bounds: Sequence[bool]) -> Sequence[str]:
+    def __call__(
+        self, found: Sequence[Estimate], column: Column, *, has_seeds: bool, are_open: Sequence[bool]
+    ) -> Sequence[str]:
         """Return the texts."""
 
 
@@ -47,10 +51,6 @@ _CHARTS: Final = (
     ),
     ("teams", "Teams", "Mean wait of the jobs of each team or queue."),
 )
-_BOUND: Final = (
-    ">: a lower bound, because jobs that did not finish count until the last event. Completion time (jct), slowdown "
-    "and fairness leave these jobs out."
-)
 _HEAD: Final = """\
 <!doctype html>
 <html lang="en">
@@ -63,80 +63,103 @@ _HEAD: Final = """\
 """
 
 
-def page_of(runs: Sequence[RunSeries], *, title: str, texts_of: RowTexts) -> bytes:
-    """Return the file; `texts_of` writes the values of a row. Raises `ConfigError` if it would be too large."""
-    text = "".join(_parts(runs, title, texts_of)).encode()
+def page_of(groups: Sequence[Group], *, title: str, texts_of: RowTexts, legend: Callable[..., Iterable[str]]) -> bytes:
+    """Return the file; raise `ConfigError` if it would be too large.
+
+    `texts_of` writes the values of a row, and `legend` the lines below the table, as in the terminal.
+    """
+    text = "".join(_parts(groups, title, texts_of, legend)).encode()
     if len(text) > MOST_BYTES:
+        number = sum(len(group.runs) for group in groups)
         raise ConfigError(
-            f"the report of {len(runs)} runs would have {len(text):,} bytes, more than {MOST_BYTES:,}; give fewer runs"
+            f"the report of {number} runs would have {len(text):,} bytes, more than {MOST_BYTES:,}; give fewer runs"
         )
     return text
 
 
-def _parts(runs: Sequence[RunSeries], title: str, texts_of: RowTexts) -> Iterator[str]:
+def _parts(
+    groups: Sequence[Group], title: str, texts_of: RowTexts, legend: Callable[..., Iterable[str]]
+) -> Iterator[str]:
     yield _HEAD
     yield f"<title>{escape(title)}</title>\n<style>\n{_resource('page.css')}</style>\n</head>\n<body>\n"
     yield f"<h1>{escape(title)}</h1>\n"
-    yield '<nav id="runs" aria-label="Runs; press a button to show or hide a run"></nav>\n'
+    yield '<nav id="runs" aria-label="Runs; press a button to show or hide a run and its other seeds"></nav>\n'
     yield "<noscript><p>The charts need JavaScript; the table does not.</p></noscript>\n"
     yield "<main>\n"
     for name, heading, caption in _CHARTS:
         yield f'<figure id="{name}"><h2>{heading}</h2><div class="chart"></div>'
         yield f"<figcaption>{escape(caption)}</figcaption></figure>\n"
     yield "</main>\n"
-    yield from _table(runs, texts_of)
+    yield from _table(groups, texts_of, legend)
+    runs = [(number, group.name_of(run), run) for number, group in enumerate(groups) for run in group.runs]
     unfinished = [
-        (number, (run.name, str(each.jobs), each.outcome, each.reason, each.message))
-        for number, run in enumerate(runs)
+        (number, (name, str(each.jobs), each.outcome, each.reason, each.message))
+        for number, name, run in runs
         for each in run.unfinished
     ]
     head = ("run", "jobs", "outcome", "reason", "message")
     yield from _list("unfinished", "Jobs that did not finish", head, unfinished)
     errors = [
-        (number, (run.name, each.plugin, each.point, str(each.times), each.message))
-        for number, run in enumerate(runs)
+        (number, (name, each.plugin, each.point, str(each.times), each.message))
+        for number, name, run in runs
         for each in run.plugin_errors
     ]
     head = ("run", "plugin", "extension point", "errors", "first message")
     yield from _list("plugin-errors", "Errors of plugins", head, errors)
-    yield f'<script type="application/json" id="data">{_json(runs)}</script>\n'
+    yield f'<script type="application/json" id="data">{_json(groups)}</script>\n'
     yield f"<script>\n{_resource('page.js')}</script>\n</body>\n</html>\n"
 
 
-def _table(runs: Sequence[RunSeries], texts_of: RowTexts) -> Iterator[str]:
-    yield '<h2>All columns</h2>\n<div class="wide"><table id="columns">\n<thead><tr><th scope="col">column</th>'
-    for number, run in enumerate(runs):
-        yield f'<th scope="col" data-run="{number}">{escape(run.name)}</th>'
+def _table(groups: Sequence[Group], texts_of: RowTexts, legend: Callable[..., Iterable[str]]) -> Iterator[str]:
+    numbers = sorted({len(group.runs) for group in groups})
+    has_seeds = numbers[-1] > 1
+    are_open = [group.has_unfinished for group in groups]
+    yield "<h2>All columns</h2>\n"
+    if has_seeds:
+        yield f"<p>mean of {' or '.join(map(str, numbers))} seeds ± half of the 95 % interval of the mean</p>\n"
+    yield '<div class="wide"><table id="columns">\n<thead><tr><th scope="col">column</th>'
+    for number, group in enumerate(groups):
+        yield f'<th scope="col" data-group="{number}">{escape(group.name)}</th>'
     yield "</tr></thead>\n<tbody>\n"
     for column in COLUMNS:
-        values = [run.cells[column.name] for run in runs]
-        if all(value is None for value in values):
+        found = _estimates(groups, column.name)
+        if all(each.mean is None for each in found):
             continue
         yield f'<tr data-column="{column.name}"><th scope="row" title="{escape(column.meaning)}">{column.name}</th>'
-        texts = texts_of(values, column.unit, bounds=[column.until_end and bool(run.unfinished) for run in runs])
-        for number, (value, text) in enumerate(zip(values, texts, strict=True)):
-            raw = "" if value is None else repr(value)
-            yield f'<td data-run="{number}" data-value="{raw}">{escape(text)}</td>'
+        texts = texts_of(found, column, has_seeds=has_seeds, are_open=are_open)
+        for number, (each, text) in enumerate(zip(found, texts, strict=True)):
+            raw = "" if each.mean is None else repr(each.mean)
+            yield f'<td data-group="{number}" data-value="{raw}">{escape(text)}</td>'
         yield "</tr>\n"
     yield "</tbody>\n</table></div>\n"
-    if any(run.unfinished for run in runs):
-        yield f"<p>{escape(_BOUND)}</p>\n"
+    marked = numbers[-1] if len(groups) > 1 else 1
+    lines = [*legend(seeds=marked, first=groups[0].name, has_unfinished=any(are_open))]
+    if lines:
+        yield f"<p>{'<br>'.join(map(escape, lines))}</p>\n"
+
+
+def _estimates(groups: Sequence[Group], column: str) -> list[Estimate]:
+    """Return the estimate of each group; a seed that a group lacks has no value."""
+    by_seed = [{run.seed: run.cells[column] for run in group.runs} for group in groups]
+    seeds = sorted({seed for values in by_seed for seed in values})
+    first, *others = ([values.get(seed) for seed in seeds] for values in by_seed)
+    return [estimate(first), *(estimate(each, first) for each in others)]
 
 
 def _list(name: str, heading: str, head: Sequence[str], rows: Sequence[tuple[int, Sequence[str]]]) -> Iterator[str]:
-    """Yield a table, whose rows each have the number of their run; nothing without rows."""
+    """Yield a table, whose rows each have the number of their group; nothing without rows."""
     if not rows:
         return
     yield f'<h2>{heading}</h2>\n<div class="wide"><table id="{name}">\n<thead><tr>'
     yield "".join(f'<th scope="col">{each}</th>' for each in head)
     yield "</tr></thead>\n<tbody>\n"
     for number, cells in rows:
-        yield f'<tr data-run="{number}">' + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>\n"
+        yield f'<tr data-group="{number}">' + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>\n"
     yield "</tbody>\n</table></div>\n"
 
 
-def _json(runs: Sequence[RunSeries]) -> str:
-    text = msgspec.json.encode(runs).decode()
+def _json(groups: Sequence[Group]) -> str:
+    text = msgspec.json.encode(groups).decode()
     for character, escaped in _UNSAFE.items():
         text = text.replace(character, escaped)
     return text

@@ -1,4 +1,4 @@
-"""Compute the numbers of the charts for one run."""
+"""Compute the numbers of the charts for each run, and group the runs that differ in their seed only."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ import attrs
 import msgspec
 import numpy as np
 
+from pyscheduler.framework.errors import ConfigError
+from pyscheduler_lab.results.bundle import bundles_in
 from pyscheduler_lab.results.columns import Cells, Unfinished, cells_of, classes_of, unfinished_of
 from pyscheduler_lab.results.measures import Measures
 from pyscheduler_lab.simulation.replay_report import PluginErrors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from pyscheduler_lab.results.bundle import Bundle
 
-__all__ = ["PARTS", "RunSeries", "TeamSeries", "names_of", "series_of_run"]
+__all__ = ["PARTS", "Group", "RunSeries", "TeamSeries", "bundles_of", "groups_of", "names_of", "series_of_run"]
 
 PARTS: Final = 72
 """Number of parts of the time."""
@@ -44,7 +47,7 @@ class TeamSeries(msgspec.Struct, frozen=True, kw_only=True):
 class RunSeries(msgspec.Struct, frozen=True, kw_only=True):
     """One run. Lists over time have `PARTS` values; None where nothing is known."""
 
-    name: str
+    seed: int
     #: The length of the window in seconds.
     seconds: float
     #: The wait below which a share of the jobs waited, for the shares 0, 1/200, ..., 1; empty without jobs.
@@ -61,8 +64,72 @@ class RunSeries(msgspec.Struct, frozen=True, kw_only=True):
     plugin_errors: list[PluginErrors]
 
 
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs that differ in their seed only: at least one."""
+
+    name: str
+    runs: list[RunSeries]
+
+    def name_of(self, run: RunSeries) -> str:
+        """Return the name of the group, and the seed if the group has several."""
+        return f"{self.name}, seed {run.seed}" if len(self.runs) > 1 else self.name
+
+    @property
+    def has_unfinished(self) -> bool:
+        """True if a job of a run did not finish."""
+        return any(run.unfinished for run in self.runs)
+
+
+class _Policy(msgspec.Struct, frozen=True):
+    policy: str
+
+
+class _Comparison(msgspec.Struct, frozen=True):
+    """The part of `comparison.json` that has the order of the policies."""
+
+    policies: list[_Policy]
+
+
+def bundles_of(folder: Path) -> list[Bundle]:
+    """Return the bundles in a folder: those of a comparison in the order of its policies, others by path.
+
+    Marks are about the difference to the first policy, so that it has to be the first one of the comparison.
+
+    Raises `ConfigError` if there is no bundle, or a file cannot be read.
+    """
+    bundles = bundles_in(folder)
+    file = folder / "comparison.json"
+    if not file.is_file():
+        return bundles
+    try:
+        policies = msgspec.json.decode(file.read_bytes(), type=_Comparison).policies
+    except (OSError, msgspec.DecodeError) as error:
+        raise ConfigError(f"not a comparison: {error}", source=str(file)) from error
+    order = {each.policy: number for number, each in enumerate(policies)}
+    return sorted(bundles, key=lambda bundle: order.get(bundle.run.settings.policy, len(order)))
+
+
+def groups_of(bundles: Sequence[Bundle]) -> list[Group]:
+    """Return the groups, in the order of their first bundles."""
+    groups: dict[bytes, list[Bundle]] = {}
+    times: Counter[bytes] = Counter()
+    for bundle in bundles:
+        run = bundle.run
+        same = [run.inputs, run.versions, run.local_code, msgspec.structs.replace(run.settings, seed=0)]
+        # A second run with the same seed is no other sample; it begins another group.
+        key = msgspec.json.encode([*same, run.settings.seed], order="sorted")
+        groups.setdefault(msgspec.json.encode([*same, times[key]], order="sorted"), []).append(bundle)
+        times[key] += 1
+    found = [*groups.values()]
+    names = names_of([group[0] for group in found])
+    return [
+        Group(name=name, runs=[series_of_run(bundle) for bundle in group])
+        for name, group in zip(names, found, strict=True)
+    ]
+
+
 def names_of(bundles: Sequence[Bundle]) -> list[str]:
-    """Return a name for each run: its policy, and each setting in which runs of that policy differ."""
+    """Return a name for each bundle: its policy, and each setting in which the bundles differ."""
     settings: list[dict[str, Any]] = [msgspec.to_builtins(bundle.run.settings) for bundle in bundles]
     for one in settings:
         one["policy"] = str(one["policy"]).rpartition("/")[2]
@@ -76,7 +143,7 @@ def names_of(bundles: Sequence[Bundle]) -> list[str]:
     return [f"{name} ({bundle.folder})" if name in twice else name for name, bundle in zip(names, bundles, strict=True)]
 
 
-def series_of_run(bundle: Bundle, name: str) -> RunSeries:
+def series_of_run(bundle: Bundle) -> RunSeries:
     """Return the numbers of the run in a bundle."""
     measures = Measures.of(bundle.tables)
     edges = np.linspace(measures.begin, measures.end, PARTS + 1)
@@ -90,7 +157,7 @@ def series_of_run(bundle: Bundle, name: str) -> RunSeries:
     ]
     teams.sort(key=lambda one: (-(one.jobs or 0.0), one.team))
     return RunSeries(
-        name=name,
+        seed=bundle.run.settings.seed,
         seconds=round(measures.end - measures.begin, _DIGITS),
         waits=_rounded(np.quantile(waits, np.linspace(0.0, 1.0, _STEPS + 1))) if len(waits) else [],
         utilisation=_ratios(_by_part(edges, use.begin, use.end, use.gpus), np.array(capacity)),
