@@ -194,6 +194,7 @@ def test_seeds_show_intervals_and_mark_chance(trace: Path, run: Run) -> None:
     assert "=: the same as fifo in every seed" in lines
     assert "≈: the difference to fifo may be chance (0 is in its 95 % interval), or is too small to show" in lines
     assert "seeds only shuffle jobs that arrive together, and random choices: no interval is about" in out
+    assert any(line.startswith("the same run in all 3 seeds: fifo") for line in lines)
     assert "lower bound" not in out
     assert not any(cell.startswith(">") for line in lines for cell in line.split())
     (shares,) = [line for line in lines if line.startswith("share_error_mean")]

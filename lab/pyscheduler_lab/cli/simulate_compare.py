@@ -86,7 +86,7 @@ def _show(results: Sequence[PolicyResult], quotas: Mapping[str, int]) -> None:
     """Print the quotas, a row for each column of results, the waits of the teams, and what went wrong."""
     from pyscheduler_lab.cli.result_text import curve, legend, print_columns, row_texts
     from pyscheduler_lab.results.columns import COLUMNS
-    from pyscheduler_lab.results.comparison import estimates
+    from pyscheduler_lab.results.comparison import distinct_runs, estimates
 
     names = [each.policy for each in results]
     has_seeds = len(results[0].runs) > 1
@@ -106,7 +106,8 @@ def _show(results: Sequence[PolicyResult], quotas: Mapping[str, int]) -> None:
         if any(each[column.name].mean is not None for each in found)
     ]
     print_columns([["", *names], *rows])
-    for line in legend(seeds=len(results[0].runs), first=names[0], has_unfinished=any(are_open)):
+    runs = [(each.policy, len(each.runs), distinct_runs(each.runs)) for each in results]
+    for line in legend(seeds=len(results[0].runs), first=names[0], has_unfinished=any(are_open), runs=runs):
         click.echo(line)
     errors = {each.policy: each.runs[0].share_error_series for each in results}
     if any(errors.values()):

@@ -105,7 +105,8 @@ def show_lines(lines: Sequence[Line], columns: Sequence[Column]) -> None:
         rows = [[line.variant, *(texts[at] for texts in figures)] for at, line in enumerate(group)]
         print_columns([[f"{place[0]} on {place[1]}", *(column.name for column in shown)], *rows])
         marked = seeds if len(group) > 1 else 1
-        for text in legend(seeds=marked, first=group[0].variant, has_unfinished=any(are_open)):
+        runs = [(line.variant, line.seeds, line.distinct) for line in group]
+        for text in legend(seeds=marked, first=group[0].variant, has_unfinished=any(are_open), runs=runs):
             click.echo(text)
 
 

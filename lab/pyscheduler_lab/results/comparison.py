@@ -35,6 +35,7 @@ __all__ = [
     "HasCells",
     "PolicyResult",
     "Summary",
+    "distinct_runs",
     "estimate",
     "estimates",
     "results_as_json",
@@ -185,6 +186,11 @@ def _as_object(summary: Summary) -> dict[str, Any]:
 def _number(value: float | None, column: Column) -> float | None:
     """Return a value as JSON has it: a number of things is a whole number."""
     return int(value) if value is not None and column.unit == "number" else value
+
+
+def distinct_runs(runs: Iterable[HasCells]) -> int:
+    """Return how many runs differ in at least one column; runs that failed do not count."""
+    return len({tuple(each.cells.values()) for each in runs if each.cells is not None})
 
 
 def estimates(runs: Sequence[HasCells], first: Sequence[HasCells]) -> Mapping[str, Estimate]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from pyscheduler_lab.results.comparison import Estimate, estimates
+from pyscheduler_lab.results.comparison import Estimate, distinct_runs, estimates
 from pyscheduler_lab.sweep.plan import label_of
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class Line:
     weights: Mapping[str, int]
     #: Number of cells with results.
     seeds: int
+    #: Number of different results of these cells.
+    distinct: int
     #: Number of jobs that did not finish, of all seeds.
     unfinished: int
     estimates: Mapping[str, Estimate]
@@ -60,6 +62,7 @@ def lines_of(outcomes: Iterable[Outcome]) -> list[Line]:
             profile=label_of(settings.policy),
             weights=settings.weights,
             seeds=sum(each.cells is not None for each in group),
+            distinct=distinct_runs(group),
             unfinished=sum(each.unfinished for each in group),
             estimates=estimates(group, first),
         )
