@@ -215,8 +215,12 @@ def test_changed_code_of_a_plugin_runs_its_cells_again(folder: Path) -> None:
     sweep = ("sweep", "sweep.yaml", "--out", "out", "--workers", "1")
     assert lab(*sweep) == ("1 cells", "")
     assert lab(*sweep) == ("1 cells, 1 of them with a bundle from before", "")
-    (project / "mine_plugin.py").write_text(PLUGIN.replace('"0"', '"1"'))
     bundle = str(next(folder.glob("out/**/run.json")).parent)
+    (project / "mine_plugin.py").write_text(f"{PLUGIN}# no other decisions\n")
+    text, err = lab("verify", bundle)
+    assert text.endswith(" jobs, equal")
+    assert err == "note: mine has other Python files than in the run\n"
+    (project / "mine_plugin.py").write_text(PLUGIN.replace('"0"', '"1"'))
     text, err = lab("verify", bundle)
     assert "row 1" in text
     assert err == "note: mine has other Python files than in the run\n"

@@ -25,7 +25,8 @@ def command(folder: str) -> None:
     """Run the bundle in DIR again, and compare the new tables with those of the bundle.
 
     If DIR is the folder of a comparison, all bundles in it are run again. The command also reports files that
-    were changed after the run, and traces or policies whose content has changed.
+    were changed after the run, and traces or policies whose content has changed. A note names each distribution with
+    another version or other Python files than in the run, also if the tables are equal.
 
     The exit code is 0 if everything is equal, 1 if something differs, and 2 if a bundle cannot be read.
     """
@@ -36,6 +37,7 @@ def command(folder: str) -> None:
     with exits_after_mistakes(2):
         bundles = bundles_in(Path(folder))
         differs = False
+        notes: dict[str, None] = {}
         for bundle in bundles:
             lines = [*_problems(bundle)]
             differs = differs or bool(lines)
@@ -43,9 +45,9 @@ def command(folder: str) -> None:
                 click.echo(f"{bundle.folder}: {line}")
             if not lines:
                 click.echo(f"{bundle.folder}: {bundle.tables.jobs.num_rows} jobs, equal")
-            else:
-                for line in other_code(bundle):
-                    click.echo(f"note: {line}", err=True)
+            notes |= dict.fromkeys(other_code(bundle))
+        for line in notes:
+            click.echo(f"note: {line}", err=True)
     if differs:
         sys.exit(1)
 
