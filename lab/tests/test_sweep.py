@@ -388,6 +388,7 @@ def test_unfinished_jobs_are_exit_code_3(folder: Path, run: Run) -> None:
     [
         pytest.param(("traces: jobs.csv\n", ""), "traces is missing; write for example traces: [philly]", id="missing"),
         pytest.param(("seeds:", "seed:"), 'unknown key "seed"; known are traces, clusters, ', id="unknown"),
+        pytest.param(("seeds: 2", "seeds: 0"), "seeds: 0 is not from 1 to 1000; write a number of seeds", id="none"),
         pytest.param(("seeds: 2", "seeds: many"), "seeds: Expected `int | array`, got `str`", id="type"),
         pytest.param(("seeds: 2", "seeds: [1, 1]"), 'seeds: two entries have the name "1"', id="seed twice"),
         pytest.param(("jobs.csv", "none.csv"), 'traces[0]: trace: there is no file "none.csv"', id="trace"),

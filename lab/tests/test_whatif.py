@@ -399,10 +399,14 @@ def test_smallest_number_of_nodes(answer: Answer) -> None:
 
 
 def test_no_node_is_needed(what_if: WhatIf) -> None:
-    """If all pods fit, the number is 0."""
+    """If all pods fit, the number is 0; one node is no plural."""
     code, out, _ = what_if([node("a"), pod("p")], "--scale-to-fit", "--shape", "8gpu")
     assert code == 0
     assert "scale to fit: 0 nodes of 8gpu; with so many, nothing stays pending\n" in out
+    _, out, _ = what_if(
+        [node("a", cpu="2"), pod("p", cpu="2"), pod("q", cpu="2")], "--scale-to-fit", "--shape", "like:a"
+    )
+    assert "scale to fit: 1 node of like:a; " in out
 
 
 # --- what is printed ----------------------------------------------------------------------------

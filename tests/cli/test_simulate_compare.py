@@ -84,6 +84,10 @@ def test_table_has_a_line_per_policy(trace: Path, run: Run) -> None:
         (["--compare", "fifo,lottery"], 'no policy "lottery"; known are fifo, drf, proportion'),
         (["--compare", "fifo,fifo"], "--compare: name each policy once, as in fifo,drf,kai"),
         (["--compare", "fifo", "--quota", "a=8"], "quota: name each team of the trace once: a, b"),
+        (
+            ["--compare", "fifo", "--quota", "a=3,foo=3"],
+            "quota: the trace has no team foo; name each team of the trace once: a, b",
+        ),
         (["--compare", "fifo", "--quota", "a=8,b=many"], '--quota: "b=many" must be like TEAM=GPUS'),
         (["--compare", "fifo", "--quota", f"a=8,b={'9' * 5000}"], '--quota: "b=999'),
         (["--compare", "fifo", "--config", "x.yaml"], "--config has no effect with --compare"),

@@ -179,7 +179,8 @@ def _show(given: _Options, answer: Answer, scale: Scale | None, source: str) -> 
     echo(f"pods with a node: {answer.placed_before} before, {answer.placed_after} after {answer.seconds:g} s")
     if scale is not None:
         could = "nothing stays pending" if not scale.never_fit else "nothing that could run stays pending"
-        echo(f"scale to fit: {scale.nodes} nodes of {given.shape}; with so many, {could}")
+        nodes = "1 node" if scale.nodes == 1 else f"{scale.nodes} nodes"
+        echo(f"scale to fit: {nodes} of {given.shape}; with so many, {could}")
         _section("pods that never fit", _waits(scale.never_fit.values()))
     _section(
         "moved", [("POD", "FROM", "TO", "WHY"), *((one.pod, one.from_node, one.to, one.why) for one in answer.moved)]

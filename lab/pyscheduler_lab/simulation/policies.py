@@ -238,7 +238,9 @@ def teams_of(jobs: Sequence[Job], cluster: Cluster, quotas: Mapping[str, int] | 
         work[job.team] = work.get(job.team, 0.0) + job.gpu_count * (job.duration if has_ends else 1.0)
     if quotas is not None:
         if quotas.keys() != work.keys():
-            raise ConfigError(f"quota: name each team of the trace once: {', '.join(sorted(work))}")
+            unknown = ", ".join(name for name in quotas if name not in work)
+            what = f"the trace has no team {unknown}; " if unknown else ""
+            raise ConfigError(f"quota: {what}name each team of the trace once: {', '.join(sorted(work))}")
         return [Team(name=name, quota=quotas[name]) for name in sorted(work)]
     total = sum(work.values()) or 1.0
     return [Team(name=name, quota=max(round(cluster.gpus * work[name] / total), 1)) for name in sorted(work)]

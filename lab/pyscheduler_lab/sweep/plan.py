@@ -69,7 +69,7 @@ class _Axes(msgspec.Struct, frozen=True, kw_only=True):
     traces: str | dict[str, Any] | list[str | dict[str, Any]]
     clusters: str | list[str]
     profiles: str | list[str]
-    seeds: Annotated[int, msgspec.Meta(ge=1, le=_MOST_SEEDS)] | list[int] = 1
+    seeds: int | list[int] = 1
     weights: dict[str, Any] = {}
 
 
@@ -174,6 +174,8 @@ def read_plan(path: str, *, more: Sequence[str] = ()) -> Plan:
         places = [*_places(axes, shared, folder)]
         profiles = [name if name in POLICIES else _local(name, folder) for name in _texts(axes.profiles)]
         _once("profiles", map(label_of, profiles))
+        if isinstance(axes.seeds, int) and not 1 <= axes.seeds <= _MOST_SEEDS:
+            raise ConfigError(f"seeds: {axes.seeds} is not from 1 to {_MOST_SEEDS}; write a number of seeds, or a list")
         seeds = [*range(axes.seeds)] if isinstance(axes.seeds, int) else axes.seeds
         _once("seeds", map(str, seeds))
         weights = {plugin: _weights(plugin, values, is_search=bool(more)) for plugin, values in axes.weights.items()}
