@@ -47,8 +47,8 @@ def comparison() -> Comparison:
 
 
 def test_names_of_the_interface_are_listed() -> None:
-    """They are loaded only when they are used, but a shell completes them before."""
-    assert {*pyscheduler_lab.__all__} <= {*dir(pyscheduler_lab)}
+    """They are loaded only when they are used, but a shell completes them before, and nothing else."""
+    assert dir(pyscheduler_lab) == sorted(pyscheduler_lab.__all__)
 
 
 def test_summary_has_a_row_for_each_run(comparison: Comparison) -> None:

@@ -147,6 +147,7 @@ def test_trace_made_in_python() -> None:
     one, two = Job(name="b", arrival=0, duration=60, gpus=8), Job(name="a", arrival=0, duration=60)
     trace = Trace(jobs=[one, two])
     assert trace.jobs == (two, one)
+    assert (len(trace), len(trace.first(1))) == (2, 1)
     assert trace.sha256 == Trace(jobs=[two, one]).sha256 != trace.first(1).sha256
     with pytest.raises(ConfigError, match="two jobs have the name b"):
         Trace(jobs=[one, one])

@@ -63,6 +63,9 @@ class Trace:
         if not self.sha256:
             object.__setattr__(self, "sha256", hashlib.sha256(self.as_csv().encode()).hexdigest())
 
+    def __len__(self) -> int:
+        return len(self.jobs)
+
     @classmethod
     def read(
         cls,
