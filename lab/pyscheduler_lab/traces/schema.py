@@ -51,7 +51,12 @@ COLUMNS: Final[Sequence[Column]] = (
     ),
     Column("gpu_model", "models between `\\|`", "any", "GPU models that a worker may have; empty for any"),
     Column("vc", "name", "none", "virtual cluster or team of the job"),
-    Column("priority", "whole number", "0", "priority of the pods"),
+    Column(
+        "priority",
+        "whole number",
+        "0",
+        "priority of the job. Of the policies of `--compare`, [some ignore it](#priorities)",
+    ),
     Column("class", "text", "none", "class of the job, by which results can be grouped"),
     Column("node_selector", "`zone=a;rack=3`", "none", "labels that a node must have"),
 )
