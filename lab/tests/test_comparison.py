@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import pytest
 
-from pyscheduler_lab.cli.result_text import legend
+from pyscheduler_lab.cli.result_text import equal_runs
 from pyscheduler_lab.clusters import Cluster
 from pyscheduler_lab.results.comparison import distinct_runs, estimate, summary_of
 from pyscheduler_lab.results.intervals import student_interval
@@ -122,10 +122,11 @@ def test_equal_runs_are_counted_and_noted() -> None:
     runs = [Outcome({"jobs": 1, "wait": wait}) for wait in (2, 2, None)]
     assert distinct_runs([*runs, Outcome(None)]) == 2
     counts = [("kai", 3, 2), ("fifo", 3, 1), ("default", 3, 3), ("binpack", 3, 1)]
-    lines = [*legend(seeds=3, first="kai", has_unfinished=False, runs=counts)]
-    assert lines[3:] == ["only 2 different runs in 3 seeds: kai", "the same run in all 3 seeds: fifo; binpack"]
-    many = [*legend(seeds=3, first="a", has_unfinished=False, runs=[(name, 3, 1) for name in "abcdef"])]
-    assert many[3:] == ["the same run in all 3 seeds: a; b; c; d and 2 more"]
+    assert [*equal_runs(counts)] == [
+        "only 2 different runs in 3 seeds: kai",
+        "the same run in all 3 seeds: fifo; binpack",
+    ]
+    assert [*equal_runs((name, 3, 1) for name in "abcdef")] == ["the same run in all 3 seeds: a; b; c; d and 2 more"]
 
 
 def test_fragmentation_tells_packing_from_spreading() -> None:

@@ -19,6 +19,7 @@ __all__ = [
     "CHANCE",
     "SAME",
     "curve",
+    "equal_runs",
     "legend",
     "print_columns",
     "row_texts",
@@ -88,23 +89,22 @@ def value_text(value: float | None, write: Callable[[float], str], *, is_bound: 
     return f"<{_LAST_ZERO.sub('1', text)}" if value and not _DIGIT.search(text) else text
 
 
-def legend(*, seeds: int, first: str, has_unfinished: bool, runs: Iterable[tuple[str, int, int]] = ()) -> Iterator[str]:
-    """Yield the lines below a table of estimates: its marks, and limits of its numbers. `first`: the first policy.
-
-    `runs`: each policy with its number of runs, and how many of them are different.
-    """
+def legend(*, seeds: int, first: str, has_unfinished: bool) -> Iterator[str]:
+    """Yield the lines below a table of estimates: its marks, and limits of its numbers. `first`: the first policy."""
     if seeds > 1:
         yield f"{SAME}: the same as {first} in every seed"
         yield f"{CHANCE}: the difference to {first} may be chance (0 is in its 95 % interval), or is too small to show"
         yield "seeds only shuffle jobs that arrive together, and random choices: no interval is about other workloads"
-    yield from _equal_runs(runs)
     if has_unfinished:
         yield ">: a lower bound, because jobs that did not finish count until the last event"
         yield "completion time (jct), slowdown and fairness leave out jobs that did not finish"
 
 
-def _equal_runs(runs: Iterable[tuple[str, int, int]]) -> Iterator[str]:
-    """Yield a line for the policies of which as many runs are different, if some of their runs are equal."""
+def equal_runs(runs: Iterable[tuple[str, int, int]]) -> Iterator[str]:
+    """Yield a line for the policies of which as many runs are different, if some of their runs are equal.
+
+    `runs`: each policy with its number of runs, and how many of them are different.
+    """
     groups: dict[tuple[int, int], list[str]] = {}
     for policy, number, distinct in runs:
         if distinct < number:

@@ -84,7 +84,7 @@ def _quotas(text: str | None) -> dict[str, int] | None:
 
 def _show(results: Sequence[PolicyResult], quotas: Mapping[str, int]) -> None:
     """Print the quotas, a row for each column of results, the waits of the teams, and what went wrong."""
-    from pyscheduler_lab.cli.result_text import curve, legend, print_columns, row_texts
+    from pyscheduler_lab.cli.result_text import curve, equal_runs, legend, print_columns, row_texts
     from pyscheduler_lab.results.columns import COLUMNS
     from pyscheduler_lab.results.comparison import distinct_runs, estimates
 
@@ -106,8 +106,7 @@ def _show(results: Sequence[PolicyResult], quotas: Mapping[str, int]) -> None:
         if any(each[column.name].mean is not None for each in found)
     ]
     print_columns([["", *names], *rows])
-    runs = [(each.policy, len(each.runs), distinct_runs(each.runs)) for each in results]
-    for line in legend(seeds=len(results[0].runs), first=names[0], has_unfinished=any(are_open), runs=runs):
+    for line in legend(seeds=len(results[0].runs), first=names[0], has_unfinished=any(are_open)):
         click.echo(line)
     errors = {each.policy: each.runs[0].share_error_series for each in results}
     if any(errors.values()):
@@ -131,7 +130,8 @@ def _show(results: Sequence[PolicyResult], quotas: Mapping[str, int]) -> None:
     def name_of(run: Summary) -> str:
         return f"{run.policy}, seed {run.seed}" if has_seeds else run.policy
 
-    lines = [
+    lines = [*equal_runs((each.policy, len(each.runs), distinct_runs(each.runs)) for each in results)]
+    lines += [
         f"{name_of(run)}: {why.jobs} of {run.cells['jobs']:.0f} jobs "
         f"{'never ran' if why.outcome == 'never_ran' else 'did not finish'}: {why.reason}: {why.message}"
         for each in results

@@ -87,7 +87,7 @@ def run_cells(engine: Engine, cells: Sequence[Cell], folder: Path, *, title: str
 
 def show_lines(lines: Sequence[Line], columns: Sequence[Column]) -> None:
     """Print a table for each trace and cluster."""
-    from pyscheduler_lab.cli.result_text import legend, print_columns
+    from pyscheduler_lab.cli.result_text import equal_runs, legend, print_columns
     from pyscheduler_lab.cli.simulate_compare import estimate_texts
 
     seeds = max(line.seeds for line in lines)
@@ -105,8 +105,8 @@ def show_lines(lines: Sequence[Line], columns: Sequence[Column]) -> None:
         rows = [[line.variant, *(texts[at] for texts in figures)] for at, line in enumerate(group)]
         print_columns([[f"{place[0]} on {place[1]}", *(column.name for column in shown)], *rows])
         marked = seeds if len(group) > 1 else 1
-        runs = [(line.variant, line.seeds, line.distinct) for line in group]
-        for text in legend(seeds=marked, first=group[0].variant, has_unfinished=any(are_open), runs=runs):
+        equal = equal_runs((line.variant, line.seeds, line.distinct) for line in group)
+        for text in (*legend(seeds=marked, first=group[0].variant, has_unfinished=any(are_open)), *equal):
             click.echo(text)
 
 
