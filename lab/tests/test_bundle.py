@@ -15,6 +15,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
@@ -354,6 +355,13 @@ def test_input_with_another_content_is_noticed(out: Path, run: Run) -> None:
     )
 
 
+def rewritten(path: Path, column: str, value: str) -> None:
+    """Write a text into all rows of a column."""
+    table = pyarrow.parquet.read_table(path)
+    values = pa.array([value] * table.num_rows)
+    pyarrow.parquet.write_table(table.set_column(table.column_names.index(column), column, values), path)
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -373,6 +381,16 @@ def test_input_with_another_content_is_noticed(out: Path, run: Run) -> None:
             lambda out: shutil.copy(out / "nodes.parquet", out / "jobs.parquet"),
             "jobs.parquet: the table jobs lacks the columns job, team, class",
             id="columns",
+        ),
+        pytest.param(
+            lambda out: rewritten(out / "jobs.parquet", "arrival_s", "0"),
+            "jobs.parquet: the column arrival_s of the table jobs must be float64 without nulls",
+            id="type",
+        ),
+        pytest.param(
+            lambda out: rewritten(out / "pods.parquet", "job", "nobody"),
+            "the table pods names the job 'nobody', which the table jobs lacks",
+            id="unknown job",
         ),
     ],
 )

@@ -403,9 +403,7 @@ def test_no_node_is_needed(what_if: WhatIf) -> None:
     code, out, _ = what_if([node("a"), pod("p")], "--scale-to-fit", "--shape", "8gpu")
     assert code == 0
     assert "scale to fit: 0 nodes of 8gpu; with so many, nothing stays pending\n" in out
-    _, out, _ = what_if(
-        [node("a", cpu="2"), pod("p", cpu="2"), pod("q", cpu="2")], "--scale-to-fit", "--shape", "like:a"
-    )
+    _, out, _ = what_if([node("a"), pod("p", cpu="4"), pod("q")], "--scale-to-fit", "--shape", "like:a")
     assert "scale to fit: 1 node of like:a; " in out
 
 

@@ -13,7 +13,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["exits_after_mistakes", "lines_of", "print_line", "print_mistakes", "unwritable_output"]
+__all__ = ["exits_after_mistakes", "lines_of", "print_line", "print_mistakes", "unusable_input", "unwritable_output"]
 
 #: The most mistakes that are shown.
 _MOST_LINES: Final = 50
@@ -47,6 +47,28 @@ def exits_after_mistakes(code: int) -> Iterator[None]:
     except PySchedulerError as error:
         print_mistakes(error)
         sys.exit(code)
+
+
+@contextmanager
+def unusable_input() -> Iterator[None]:
+    """Exit with code 1 and say why if a file, a name or a nested text from outside cannot be used.
+
+    Where such input is read, clearer messages are possible; this one is for the places that have none.
+    """
+    try:
+        yield
+    except (OSError, RecursionError, UnicodeError) as error:
+        from pyscheduler.cli.terminal import printable
+
+        why = str(error)
+        if isinstance(error, OSError):
+            if error.filename is None:
+                raise
+            why = f"{os.fsdecode(error.filename)}: {(error.strerror or why).lower()}"
+        elif isinstance(error, RecursionError):
+            why = "the input is nested too deeply"
+        click.echo(f"error: {printable(why).encode(errors='backslashreplace').decode()}", err=True)
+        sys.exit(1)
 
 
 def print_mistakes(error: Exception) -> None:

@@ -105,13 +105,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     A mistake in the arguments has the exit code 2, and Ctrl-C has 130.
     """
-    from pyscheduler.cli.error_output import exits_after_mistakes, unwritable_output
+    from pyscheduler.cli.error_output import exits_after_mistakes, unusable_input, unwritable_output
 
     # Imports and large inputs create many objects and little garbage: by default, looking for it takes a tenth of the
     # time of a start.
     gc.set_threshold(20_000, *gc.get_threshold()[1:])
     try:
-        with exits_after_mistakes(1), unwritable_output():
+        with exits_after_mistakes(1), unusable_input(), unwritable_output():
             args = list(arguments) if arguments is not None else None
             # A command exits by itself; --help and --version return the code.
             sys.exit(cli.main(args=args, prog_name=_NAME, standalone_mode=False) or 0)

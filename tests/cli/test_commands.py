@@ -482,3 +482,23 @@ def test_interrupted_command_has_the_exit_code_130(run: Run, monkeypatch: pytest
     monkeypatch.setattr("pyscheduler.cli.plugins.discover", interrupted, raising=False)
     code, out, err = run("plugins")
     assert (code, out, err.strip()) == (130, "", "interrupted")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        pytest.param(PermissionError(13, "Permission denied", "x.yaml"), "x.yaml: permission denied", id="file"),
+        pytest.param(OSError(36, "File name too long", b"\xff"), "\\udcff: file name too long", id="bytes"),
+        pytest.param(RecursionError("maximum recursion depth"), "the input is nested too deeply", id="nested"),
+        pytest.param(UnicodeError("label too long"), "label too long", id="name"),
+    ],
+)
+def test_unusable_input_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str) -> None:
+    """Wherever a command meets it. An error that names no file is a mistake of the program, and keeps its traceback."""
+
+    def unusable(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("pyscheduler.cli.plugins.discover", unusable, raising=False)
+    monkeypatch.setattr(discovery, "discover", unusable)
+    assert run("plugins") == (1, "", f"error: {message}\n")

@@ -106,7 +106,10 @@ class Bundle:
     @property
     def plugin_errors(self) -> list[PluginErrors]:
         """The errors of plugins; none if an older version wrote the bundle."""
-        return msgspec.convert(self.run.counts.get("plugin_errors", []), list[PluginErrors])
+        try:
+            return msgspec.convert(self.run.counts.get("plugin_errors", []), list[PluginErrors])
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"plugin_errors: {error}", source=str(self.folder / _RUN)) from error
 
     def local_settings(self) -> RunSettings:
         """Return the settings with the copies of the bundle in place of the files."""
@@ -210,7 +213,11 @@ def read_bundle(folder: Path) -> Bundle:
     if run.schema != _SCHEMA:
         text = f"the bundle has schema {run.schema}; this version reads schema {_SCHEMA}"
         raise ConfigError(text, source=str(folder / _RUN))
-    return Bundle(folder=folder, run=run, tables=Tables(**{name: _table(folder, name) for name in TABLES}))
+    tables = Tables(**{name: _table(folder, name) for name in TABLES})
+    if unknown := set(tables.pods["job"].to_pylist()) - set(tables.jobs["job"].to_pylist()):
+        text = f"the table pods names the job {min(unknown)!r}, which the table jobs lacks"
+        raise ConfigError(text, source=str(folder))
+    return Bundle(folder=folder, run=run, tables=tables)
 
 
 def _table(folder: Path, name: str) -> pa.Table:
@@ -222,4 +229,11 @@ def _table(folder: Path, name: str) -> pa.Table:
     missing = [each.name for each in TABLES[name] if not each.is_optional and each.name not in table.column_names]
     if missing:
         raise ConfigError(f"the table {name} lacks the columns {', '.join(missing)}", source=str(path))
+    for each in TABLES[name]:
+        if each.name not in table.column_names:
+            continue
+        column = table[each.name]
+        if column.type != pa.type_for_alias(each.kind) or (column.null_count and not each.may_be_null):
+            kind = each.kind if each.may_be_null else f"{each.kind} without nulls"
+            raise ConfigError(f"the column {each.name} of the table {name} must be {kind}", source=str(path))
     return table

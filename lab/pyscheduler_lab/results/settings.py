@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
 __all__ = ["FILES", "RunSettings", "Ties"]
 
 Ties: TypeAlias = Literal["random", "first", "last"]
+
+_YEAR_SECONDS: Final = 31_536_000
 
 FILES: Final = ("trace", "nodes", "policy", "failures")
 """Settings that may name a file. A bundle has a copy of the file."""
@@ -48,6 +50,6 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     #: `full`: with an API server; `decisions`: with typed objects in memory.
     fidelity: Literal["full", "decisions"] = "full"
     feature_gates: str = ""
-    max_unschedulable_seconds: float = 21_600.0
+    max_unschedulable_seconds: Annotated[float, msgspec.Meta(gt=0, le=_YEAR_SECONDS)] = 21_600.0
     #: Distributions and entry points that are ignored.
     blocked: tuple[str, ...] = ()

@@ -310,7 +310,7 @@ def _places(axes: _Axes, shared: Mapping[str, Any], folder: Path) -> Iterator[Pl
     _once("clusters", map(label_of, clusters))
     for number, nodes in enumerate(clusters):
         with _at(f"clusters[{number}]"):
-            Cluster.read(nodes, watts=shared.get("watts", ""))
+            Cluster.read(nodes, watts=str(shared.get("watts", "")))
     msgspec.convert({**shared, "trace": "", "nodes": "", "policy": ""}, RunSettings)  # mistakes beside the traces
     entries = axes.traces if isinstance(axes.traces, list) else [axes.traces]
     traces = [{"trace": each} if isinstance(each, str) else each for each in entries]

@@ -32,7 +32,7 @@ class _Goal(msgspec.Struct, frozen=True, kw_only=True):
     minimize: str = ""
     maximize: str = ""
     trials: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 40
-    search_seed: int = 0
+    search_seed: Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)] = 0
 
 
 @attrs.frozen(kw_only=True)
