@@ -1,6 +1,7 @@
 """Processes that share the work of a command, and end with it.
 
 Ctrl-C in a terminal interrupts all processes of the command. Here only the main process gets it and ends the others.
+Each process has a pipe of its own: if it is killed, its call is lost and no other.
 """
 
 from __future__ import annotations
@@ -8,76 +9,130 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import active_children, get_context, parent_process
+import traceback
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import connection, get_context, parent_process, resource_tracker
 from threading import Thread
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+import attrs
 
 from kube_objects.errors import PySchedulerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import SpawnProcess
 
-__all__ = ["WorkerPool"]
+__all__ = ["LostCall", "WorkerPool"]
 
 _T = TypeVar("_T")
 
+_LOST: Final = "a process ended without a result, as if it was killed; is there enough memory?"
+
+
+class LostCall:
+    """Stands for the result of a call whose process was killed."""
+
+
+@attrs.frozen(eq=False)
+class _Worker:
+    process: SpawnProcess
+    pipe: Connection
+
 
 class WorkerPool:
-    """New processes; `with` waits for their work, or kills them after an exception. `workers` None: one per CPU."""
+    """New processes; `with` ends them, after an exception at once. `workers` None: one per CPU."""
 
     def __init__(self, workers: int | None = None) -> None:
-        #: Processes that this pool did not start.
-        self._others = {*active_children()}
-        context = get_context("spawn")
-        self._pool = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(gc.get_threshold(),))
+        self._most = workers or os.cpu_count() or 1
+        self._workers: list[_Worker] = []
+        self._busy: dict[Connection, int] = {}
         #: Starts the processes. They inherit that this thread gets no SIGINT, which cannot interrupt a start half-way
         #: either: Python raises `KeyboardInterrupt` only in the main thread.
-        self._starter = ThreadPoolExecutor(
-            1, initializer=signal.pthread_sigmask, initargs=(signal.SIG_BLOCK, {signal.SIGINT})
-        )
+        self._starter = ThreadPoolExecutor(1)
 
-    def submit(self, function: Callable[..., _T], /, *args: object) -> Future[_T]:
-        """Submit a call; raise `BrokenProcessPool`, as its future does, after a process was killed.
+    def results(
+        self, function: Callable[..., _T], calls: Iterable[Sequence[object]]
+    ) -> Iterator[tuple[int, _T | LostCall]]:
+        """Yield the number and the result of each call when it ends; `calls` are the arguments of each.
 
-        A future must not be cancelled: the executor cannot end killed processes then (Python 3.11).
+        An exception of the function is raised.
         """
-        return self._starter.submit(self._pool.submit, function, *args).result()
+        waiting = deque(enumerate(calls))
+        while waiting or self._busy:
+            self._begin(function, waiting)
+            for pipe in connection.wait([*self._busy]):
+                assert isinstance(pipe, connection.Connection)
+                number = self._busy.pop(pipe)
+                try:
+                    error, result = pipe.recv()
+                except (EOFError, OSError):
+                    self._workers = [each for each in self._workers if each.pipe is not pipe]
+                    yield number, LostCall()
+                    continue
+                if error is not None:
+                    raise error
+                yield number, result
 
-    def map(self, function: Callable[..., _T], /, *arguments: Iterable[object]) -> Iterator[_T]:
-        """Yield the results in their order; raise `PySchedulerError` after a process was killed."""
+    def map(self, function: Callable[..., _T], *arguments: Iterable[object]) -> Iterator[_T]:
+        """Yield the results in the order of the arguments; raise `PySchedulerError` after a process was killed."""
+        found: dict[int, _T] = {}
+        following = 0
+        for number, result in self.results(function, zip(*arguments, strict=True)):
+            if isinstance(result, LostCall):
+                raise PySchedulerError(_LOST)
+            found[number] = result
+            while following in found:
+                yield found.pop(following)
+                following += 1
+
+    def _begin(self, function: Callable[..., Any], waiting: deque[tuple[int, Sequence[object]]]) -> None:
+        """Give calls to processes without one; start processes while there are too few."""
+        for worker in self._workers:
+            if waiting and worker.pipe not in self._busy:
+                self._send(worker, function, waiting)
+        while waiting and len(self._workers) < self._most:
+            self._starter.submit(self._start).result()
+            self._send(self._workers[-1], function, waiting)
+
+    def _send(
+        self, worker: _Worker, function: Callable[..., Any], waiting: deque[tuple[int, Sequence[object]]]
+    ) -> None:
+        number, arguments = waiting.popleft()
+        self._busy[worker.pipe] = number
         try:
-            for future in [self.submit(function, *each) for each in zip(*arguments, strict=True)]:
-                yield future.result()
-        except BrokenProcessPool as error:
-            raise PySchedulerError(
-                "a process ended without a result, as if it was killed; is there enough memory?"
-            ) from error
+            worker.pipe.send((function, arguments))
+        except OSError:
+            return  # the process was killed; the next read says so
 
-    def kill(self) -> None:
-        """End the processes and their work at once."""
-        self._starter.shutdown()
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        processes = {*active_children()} - self._others
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.join()
+    def _start(self) -> None:
+        # When it starts, it takes SIGINT out of the signal mask of the thread.
+        resource_tracker.ensure_running()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        context = get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_work, args=(theirs, gc.get_threshold()), daemon=True)
+        process.start()
+        # Only the process has this end, so a read from the other one fails when the process is gone.
+        theirs.close()
+        self._workers.append(_Worker(process, ours))
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self._starter.shutdown()
-            self._pool.shutdown()
-        else:
-            self.kill()
+    def __exit__(self, *_: object) -> None:
+        self._starter.shutdown()
+        for worker in self._workers:
+            worker.process.terminate()
+        for worker in self._workers:
+            worker.process.join()
+            worker.pipe.close()
 
 
-def _begin(threshold: tuple[int, int, int]) -> None:
-    """Prepare a process: it ends as soon as the one that started it ends.
+def _work(pipe: Connection, threshold: tuple[int, int, int]) -> None:
+    """Run the calls that come through the pipe, until the process is ended or the one that started it ends.
 
     Otherwise, what a killed command left would write into its folder while the next one does.
     """
@@ -90,3 +145,12 @@ def _begin(threshold: tuple[int, int, int]) -> None:
         os._exit(1)
 
     Thread(target=follow, daemon=True).start()
+    while True:
+        function, arguments = pipe.recv()
+        answer: tuple[Exception | None, object]
+        try:
+            answer = (None, function(*arguments))
+        except Exception as error:  # noqa: BLE001 - it is raised where the call was made
+            error.add_note("".join(traceback.format_exception(error)))
+            answer = (error, None)
+        pipe.send(answer)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 import pytest
 
-from pyscheduler.cli.worker_pool import WorkerPool
+from pyscheduler.cli.worker_pool import LostCall, WorkerPool
 from pyscheduler.framework.errors import PySchedulerError
 from tests import processes
 
@@ -16,7 +17,7 @@ INTERRUPTED = """
 import os, signal
 from multiprocessing import active_children, util
 from threading import Event, Thread
-from pyscheduler.cli.worker_pool import WorkerPool
+from pyscheduler.cli.worker_pool import LostCall, WorkerPool
 
 start = util.spawnv_passfds
 # The kernel may give a signal to any thread that does not block it, such as those of numpy.
@@ -37,10 +38,25 @@ except KeyboardInterrupt:
 """
 
 
+#: Interrupts the command from a process that works.
+INTERRUPTING = """
+import os, signal
+from multiprocessing import active_children
+from pyscheduler.cli.worker_pool import WorkerPool
+
+try:
+    with WorkerPool(2) as pool:
+        print([*pool.map(os.killpg, [0, 0], [signal.SIGINT] * 2)])
+except KeyboardInterrupt:
+    print("interrupted", active_children())
+"""
+
+
 @pytest.mark.slow
-def test_interrupt_during_a_start_ends_all_processes_without_a_word() -> None:
+@pytest.mark.parametrize("script", [INTERRUPTED, INTERRUPTING], ids=["start", "work"])
+def test_interrupt_ends_all_processes_without_a_word(script: str) -> None:
     """Only the main process gets it, and when the others can be ended."""
-    command = processes.popen(sys.executable, "-c", INTERRUPTED)
+    command = processes.popen(sys.executable, "-c", script)
     try:
         text, err = command.communicate(timeout=processes.PATIENCE_SECONDS)
         assert (command.returncode, text, err) == (0, "interrupted []\n", "")
@@ -49,7 +65,16 @@ def test_interrupt_during_a_start_ends_all_processes_without_a_word() -> None:
 
 
 @pytest.mark.slow
-def test_killed_process_is_an_error() -> None:
-    """The other results would not come: a pool has one queue for all of its processes."""
-    with pytest.raises(PySchedulerError, match="a process ended without a result"), WorkerPool(2) as pool:
-        [*pool.map(os._exit, [3])]
+def test_killed_process_loses_its_call_only() -> None:
+    """Also if it is killed while it sends a result. Further calls get a new process; `map` needs all results."""
+    with WorkerPool(2) as pool:
+        results = pool.results(bytes, [(1,), (10_000_000,)])
+        assert next(results) == (0, b"\0")
+        (large,) = (each.process for each in pool._workers if each.pipe in pool._busy)
+        time.sleep(0.5)  # nobody reads: the process waits in the middle of its result
+        large.kill()
+        ((number, result),) = results
+        assert (number, type(result)) == (1, LostCall)
+        assert [*pool.map(abs, [-1, -2, -3])] == [1, 2, 3]
+        with pytest.raises(PySchedulerError, match="a process ended without a result"):
+            [*pool.map(os._exit, [3])]

@@ -131,6 +131,7 @@ def new_folder(path: str) -> Path:
 
 def write_bundle(folder: Path, run: Run, command: Sequence[str]) -> RunFile:
     """Write a run into a folder, which is created, and return the content of `run.json`."""
+    folder = folder.absolute()  # Arrow takes a `~` for the home folder
     folder.mkdir(parents=True, exist_ok=True)
     files = {}
     for name, table in run.tables.items():
@@ -223,7 +224,7 @@ def read_bundle(folder: Path) -> Bundle:
 def _table(folder: Path, name: str) -> pa.Table:
     path = folder / f"{name}.parquet"
     try:
-        table = pyarrow.parquet.read_table(path)
+        table = pyarrow.parquet.read_table(path.absolute())
     except (OSError, pa.ArrowException) as error:
         raise ConfigError(f"cannot be read: {error}".splitlines()[0], source=str(path)) from error
     missing = [each.name for each in TABLES[name] if not each.is_optional and each.name not in table.column_names]

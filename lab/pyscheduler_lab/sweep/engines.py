@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import chdir, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Final, Self, TypeAlias
+from typing import Final, TypeAlias
 from warnings import catch_warnings
 
-from pyscheduler.cli.worker_pool import WorkerPool
+from pyscheduler.cli.worker_pool import LostCall, WorkerPool
 from pyscheduler.framework.errors import ConfigError
 from pyscheduler_lab.sweep.cells import Outcome
 from pyscheduler_lab.sweep.plan import Cell
@@ -38,50 +37,22 @@ def open_engine(on: str | None = None, workers: int | None = None) -> Iterator[E
     elif (workers or os.cpu_count() or 1) == 1:
         yield map
     else:
-        with _Processes(workers) as processes:
-            yield processes.run
+        with WorkerPool(workers) as pool:
+            yield partial(_run, pool)
 
 
-class _Processes:
-    """Processes that run cells; they are kept for further cells. On an exception, they and their cells are killed."""
-
-    def __init__(self, workers: int | None) -> None:
-        self._workers = workers
-        self._pool = WorkerPool(workers)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        self._pool.__exit__(kind, *error)
-
-    def run(self, run: Callable[[Cell], Outcome], cells: Sequence[Cell]) -> Iterator[Outcome]:
-        """Yield the outcome of each cell when it ends."""
-        futures: dict[Future[Outcome], Cell] = {}
-        lost = []
-        for cell in cells:
-            try:
-                futures[self._pool.submit(run, cell)] = cell
-            except BrokenProcessPool:
-                lost.append(cell)
-        for future in as_completed(futures):
-            try:
-                yield future.result()
-            except BrokenProcessPool:
-                lost.append(futures[future])
-        # A process that is killed takes the pool with it. Which cell it had is not known, so each one runs alone.
-        if lost:
-            self._restart()
-        for cell in lost:
-            try:
-                yield self._pool.submit(run, cell).result()
-            except BrokenProcessPool:
-                self._restart()
-                yield Outcome(cell=cell, error=_LOST)
-
-    def _restart(self) -> None:
-        self._pool.kill()
-        self._pool = WorkerPool(self._workers)
+def _run(pool: WorkerPool, run: Callable[[Cell], Outcome], cells: Sequence[Cell]) -> Iterator[Outcome]:
+    """Yield the outcome of each cell when it ends."""
+    lost = []
+    for number, outcome in pool.results(run, [(cell,) for cell in cells]):
+        if isinstance(outcome, LostCall):
+            lost.append(cells[number])
+        else:
+            yield outcome
+    # Several cells at a time may need too much memory.
+    for cell in lost:
+        ((_, outcome),) = pool.results(run, [(cell,)])
+        yield Outcome(cell=cell, error=_LOST) if isinstance(outcome, LostCall) else outcome
 
 
 @contextmanager

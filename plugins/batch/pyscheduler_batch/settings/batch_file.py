@@ -44,9 +44,9 @@ def _is_batch_file(root: object) -> bool:
     if not isinstance(root, Mapping):
         return False
     kind = root.get("kind")
-    if kind == _CONFIG_MAP or kind in _shards():
+    if isinstance(kind, str) and (kind == _CONFIG_MAP or kind in _shards()):
         return True
-    return not kind and any(key in root for key in _PLAIN)
+    return kind in (None, "") and any(key in root for key in _PLAIN)
 
 
 def _shards() -> dict[object, tuple[str, Shard]]:
