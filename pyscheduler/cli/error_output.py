@@ -59,12 +59,13 @@ def unusable_input() -> Iterator[None]:
         yield
     except (OSError, RecursionError, UnicodeError) as error:
         from pyscheduler.cli.terminal import printable
+        from pyscheduler.framework.errors import os_error_text
 
         why = str(error)
         if isinstance(error, OSError):
             if error.filename is None:
                 raise
-            why = f"{os.fsdecode(error.filename)}: {(error.strerror or why).lower()}"
+            why = f"{os.fsdecode(error.filename)}: {os_error_text(error)}"
         elif isinstance(error, RecursionError):
             why = "the input is nested too deeply"
         click.echo(f"error: {printable(why).encode(errors='backslashreplace').decode()}", err=True)

@@ -12,6 +12,7 @@ import signal
 import traceback
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from multiprocessing import connection, get_context, parent_process, resource_tracker
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -89,25 +90,16 @@ class WorkerPool:
                 following += 1
 
     def _begin(self, function: Callable[..., Any], waiting: deque[tuple[int, Sequence[object]]]) -> None:
-        """Give calls to processes without one; start processes while there are too few."""
-        for worker in self._workers:
-            if waiting and worker.pipe not in self._busy:
-                self._send(worker, function, waiting)
-        while waiting and len(self._workers) < self._most:
-            self._starter.submit(self._start).result()
-            self._send(self._workers[-1], function, waiting)
+        """Give calls to idle processes, and to new ones while there are too few."""
+        idle = [worker for worker in self._workers if worker.pipe not in self._busy]
+        while waiting and (idle or len(self._workers) < self._most):
+            worker = idle.pop() if idle else self._starter.submit(self._start).result()
+            number, arguments = waiting.popleft()
+            self._busy[worker.pipe] = number
+            with suppress(OSError):  # if the process was killed, the next read says so
+                worker.pipe.send((function, arguments))
 
-    def _send(
-        self, worker: _Worker, function: Callable[..., Any], waiting: deque[tuple[int, Sequence[object]]]
-    ) -> None:
-        number, arguments = waiting.popleft()
-        self._busy[worker.pipe] = number
-        try:
-            worker.pipe.send((function, arguments))
-        except OSError:
-            return  # the process was killed; the next read says so
-
-    def _start(self) -> None:
+    def _start(self) -> _Worker:
         # When it starts, it takes SIGINT out of the signal mask of the thread.
         resource_tracker.ensure_running()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -117,7 +109,9 @@ class WorkerPool:
         process.start()
         # Only the process has this end, so a read from the other one fails when the process is gone.
         theirs.close()
-        self._workers.append(_Worker(process, ours))
+        worker = _Worker(process, ours)
+        self._workers.append(worker)
+        return worker
 
     def __enter__(self) -> Self:
         return self

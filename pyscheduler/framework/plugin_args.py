@@ -1,4 +1,4 @@
-"""How plugins declare their args, which are read from the configuration file.
+"""Declare the args that a plugin takes.
 
 A plugin names an attrs class as its `args_type`. `pyscheduler.config` creates an object of this class from the
 configuration file:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 
 import pytest
 
@@ -70,9 +69,9 @@ def test_killed_process_loses_its_call_only() -> None:
     with WorkerPool(2) as pool:
         results = pool.results(bytes, [(10_000_000,)] * 2)
         first, _ = next(results)
-        (other,) = (each.process for each in pool._workers if each.pipe in pool._busy)
-        time.sleep(0.5)  # nobody reads: the process waits in the middle of its result
-        other.kill()
+        (other,) = (each for each in pool._workers if each.pipe in pool._busy)
+        assert other.pipe.poll(processes.PATIENCE_SECONDS)  # nobody reads on: it waits in the middle of its result
+        other.process.kill()
         ((number, result),) = results
         assert ({first, number}, type(result)) == ({0, 1}, LostCall)
         assert [*pool.map(abs, [-1, -2, -3])] == [1, 2, 3]

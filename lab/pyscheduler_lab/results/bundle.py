@@ -215,7 +215,7 @@ def read_bundle(folder: Path) -> Bundle:
         text = f"the bundle has schema {run.schema}; this version reads schema {_SCHEMA}"
         raise ConfigError(text, source=str(folder / _RUN))
     tables = Tables(**{name: _table(folder, name) for name in TABLES})
-    if unknown := set(tables.pods["job"].to_pylist()) - set(tables.jobs["job"].to_pylist()):
+    if unknown := set(tables.pods["job"].unique().to_pylist()) - set(tables.jobs["job"].to_pylist()):
         text = f"the table pods names the job {min(unknown)!r}, which the table jobs lacks"
         raise ConfigError(text, source=str(folder))
     return Bundle(folder=folder, run=run, tables=tables)
