@@ -346,6 +346,7 @@ def test_only_runs_that_differ_in_their_seed_are_a_group(folder: Path, seeds_fol
     assert sizes(zero, one, zero, one) == [2, 2]
     assert sizes(zero, other(settings=msgspec.structs.replace(one.run.settings, jobs=59))) == [1, 1]
     assert sizes(zero, other(local_code={"mine": "1"})) == [1, 1]
+    assert sizes(zero, other(plugin_files={"tasks.csv": "1"})) == [1, 1]
     assert [(each.name, len(each.runs)) for each in groups_of(bundles_of(folder))] == [(name, 1) for name in RUNS]
 
 
