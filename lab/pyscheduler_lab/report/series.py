@@ -115,7 +115,8 @@ def groups_of(bundles: Sequence[Bundle]) -> list[Group]:
     times: Counter[bytes] = Counter()
     for bundle in bundles:
         run = bundle.run
-        same = [run.inputs, run.versions, run.local_code, run.plugin_files, msgspec.structs.replace(run.settings, seed=0)]
+        settings = msgspec.structs.replace(run.settings, seed=0)
+        same = [settings, run.inputs, run.versions, run.local_code, run.plugin_files]
         # A second run with the same seed is no other sample; it begins another group.
         key = msgspec.json.encode([*same, run.settings.seed], order="sorted")
         groups.setdefault(msgspec.json.encode([*same, times[key]], order="sorted"), []).append(bundle)
